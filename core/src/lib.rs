@@ -1,0 +1,43 @@
+//! The trusted base of pidward: start a child that cannot outlive its supervisor, prove who a process is
+//! before it is signalled, and take the whole tree down.
+//!
+//! `no_std`, no allocation, no global state, no panic path. The modules stand in the order a child lives;
+//! read front to back they are the whole story.
+//!
+//! Unsafe code stands in three places only: `arch` (the system call instruction and the entry of a
+//! new child), `sys` (one wrapper for each call that rustix lacks) and `spawn::child` (the child's path
+//! between clone and exec). Everything else forbids it.
+//!
+//! Linux 5.4 is the floor, 5.10 and later are tested. Each promise names the kernel it needs and what
+//! happens below it: a fallback that the [mechanism record](spawn::Mechanism) shows, or a typed refusal; never a weaker promise in
+//! silence.
+#![no_std]
+#![deny(unsafe_code)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::arithmetic_side_effects
+)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+
+#[cfg(test)]
+extern crate std;
+
+// Boundary: the only modules, with `spawn::child`, that hold unsafe code.
+#[allow(unsafe_code)]
+mod arch;
+#[allow(unsafe_code)]
+mod sys;
+
+// Values: numbers that cannot be wrong.
+mod errno;
+mod pid;
+mod signo;
+
+pub use errno::Errno;
+pub use pid::Pid;
+pub use signo::Signal;

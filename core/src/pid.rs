@@ -1,0 +1,55 @@
+//! A process number that cannot address anybody else.
+//!
+//! `kill(2)` gives 0, -1 and negative numbers meanings of their own: the own group, everybody, a group. A
+//! [`Pid`] holds none of them. It is still only a number: it says nothing about who has it now.
+#![forbid(unsafe_code)]
+
+use core::{fmt, num::NonZeroU32};
+
+/// A process or group number, `1..=i32::MAX`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid(NonZeroU32);
+
+impl Pid {
+    /// Pid 1 of the namespace.
+    pub const INIT: Pid = Pid(NonZeroU32::MIN);
+
+    /// The number as a value; `None` for 0 and above `i32::MAX`, which would wrap to a group or to
+    /// everybody.
+    pub const fn new(number: u32) -> Option<Pid> {
+        if number > i32::MAX as u32 {
+            return None;
+        }
+        match NonZeroU32::new(number) {
+            Some(n) => Some(Pid(n)),
+            None => None,
+        }
+    }
+
+    /// The same for a signed number, as system calls return it; `None` for 0 and below.
+    pub const fn from_raw(number: i32) -> Option<Pid> {
+        if number < 0 { None } else { Pid::new(number as u32) }
+    }
+
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The number as `pid_t`; always positive.
+    pub const fn raw(self) -> i32 {
+        self.0.get() as i32
+    }
+}
+
+impl fmt::Debug for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}

@@ -1,0 +1,2 @@
+//! pidward: child processes that cannot outlive their supervisor.
+#![forbid(unsafe_code)]
