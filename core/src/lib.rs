@@ -41,3 +41,6 @@ mod signo;
 pub use errno::Errno;
 pub use pid::Pid;
 pub use signo::Signal;
+
+// What a new program is made of.
+pub mod image;

@@ -1,0 +1,220 @@
+//! What a new program is made of: argv, environ and the paths that exec tries, packed into buffers the
+//! caller owns.
+//!
+//! A list is packed whole or not at all: no string is cut, none is left out, and what cannot be said to a
+//! C program (a NUL inside, a variable without a name) is refused before any process exists. Nothing here
+//! allocates or makes a system call; the `*_size` functions say beforehand what the buffers must hold.
+//!
+//! What is *not* refused here is length. The kernel takes strings of up to [`MAX_STRING`] bytes and a total
+//! that depends on the stack limit of the new program, and answers `E2BIG`. Both limits move with the page
+//! size and with a limit that the plan may change, so the kernel stays the only judge: a check of our own
+//! would refuse what it takes, or promise what it refuses.
+#![forbid(unsafe_code)]
+
+use core::{ffi::CStr, fmt, ptr};
+
+mod environ;
+mod path;
+#[cfg(test)]
+mod tests;
+
+pub use environ::{Change, argv_size, environ_size, pack_argv, pack_environ};
+pub use path::{DEFAULT_PATH, candidates, candidates_size, search_goes_on};
+
+/// The longest argument or environ entry (name, `=` and value) that the kernel takes where pages have
+/// 4 KiB, without its NUL; one byte more is `E2BIG`. Larger pages take more: it is 32 pages
+/// (`MAX_ARG_STRLEN`, `include/uapi/linux/binfmts.h`). For messages and for choosing another way for large
+/// payloads; nothing here compares with it. <https://man7.org/linux/man-pages/man2/execve.2.html>
+pub const MAX_STRING: usize = 131_071;
+
+/// Why a list could not be packed. No text: the driver makes words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PackError {
+    /// A NUL byte inside a string: the new program would see it cut.
+    Nul,
+    /// A variable to set or remove has an empty name, or one with `=` or NUL in it.
+    Name,
+    /// The name of the program is empty.
+    Program,
+    /// The byte buffer is too short.
+    BytesFull,
+    /// The pointer buffer is too short; one slot is kept for the NULL at the end.
+    PointersFull,
+}
+
+/// What a list needs. Buffers of exactly this size suffice; in shorter ones packing is refused. (A list
+/// without strings is the exception: it needs no buffer at all.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of all strings, a NUL for each included.
+    pub bytes: usize,
+    /// Pointers, the NULL at the end included.
+    pub pointers: usize,
+}
+
+/// A list of NUL-terminated strings and the NULL-terminated list of pointers to them that `execve(2)`
+/// wants, in the caller's buffers.
+///
+/// Only a [`Packer`] makes one, so each pointer leads to a string that ends in NUL inside the buffer, the
+/// pointers end in NULL, and both stay so for `'b`. Debug shows the number of strings, never their text.
+#[derive(Clone, Copy)]
+pub struct Table<'b> {
+    /// The strings one after the other, each with its NUL.
+    strings: &'b [u8],
+    /// One pointer into `strings` for each, then NULL.
+    pointers: &'b [*const u8],
+}
+
+impl<'b> Table<'b> {
+    /// The list for `execve(2)`.
+    pub const fn as_ptr(&self) -> *const *const u8 {
+        self.pointers.as_ptr()
+    }
+
+    /// The pointers without the NULL.
+    pub fn pointers(&self) -> &'b [*const u8] {
+        self.pointers.split_last().map_or(&[], |(_, list)| list)
+    }
+
+    /// Number of strings.
+    pub fn len(&self) -> usize {
+        self.pointers().len()
+    }
+
+    /// Whether there is no string.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The strings in order.
+    pub fn iter(&self) -> impl Iterator<Item = &'b CStr> + use<'b> {
+        self.strings.split_inclusive(|b| *b == 0).filter_map(|s| CStr::from_bytes_with_nul(s).ok())
+    }
+
+    /// The value of a variable in a packed environ; of several the first, as `getenv(3)` sees it. This is
+    /// how the `PATH` of the child is found for [`candidates`].
+    pub fn value(&self, name: &[u8]) -> Option<&'b [u8]> {
+        self.iter().find_map(|s| s.to_bytes().strip_prefix(name)?.strip_prefix(b"="))
+    }
+}
+
+impl fmt::Debug for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Packs strings into two buffers, one after the other. Debug shows how full they are, never the text.
+pub struct Packer<'b> {
+    bytes: &'b mut [u8],
+    used: usize,
+    /// Until `finish`, a slot holds the offset of its string as an address: a pointer taken now would lose
+    /// its right to the buffer with the next push.
+    pointers: &'b mut [*const u8],
+    count: usize,
+}
+
+impl<'b> Packer<'b> {
+    /// An empty list. What stands in the buffers does not matter.
+    pub const fn new(bytes: &'b mut [u8], pointers: &'b mut [*const u8]) -> Packer<'b> {
+        Packer { bytes, used: 0, pointers, count: 0 }
+    }
+
+    /// Adds one string. After an error the list is as it was before.
+    ///
+    /// # Errors
+    /// [`PackError::Nul`], [`PackError::BytesFull`], [`PackError::PointersFull`].
+    pub fn push(&mut self, s: &[u8]) -> Result<(), PackError> {
+        self.push_parts(&[s])
+    }
+
+    /// Adds one string made of several parts, as directory, `/` and name. After an error the list is as it
+    /// was before.
+    ///
+    /// # Errors
+    /// [`PackError::Nul`], [`PackError::BytesFull`], [`PackError::PointersFull`].
+    pub fn push_parts(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
+        let end = self.used.saturating_add(room_for(parts)?);
+        let mut room = self.bytes.get_mut(self.used..end).ok_or(PackError::BytesFull)?;
+        // The last slot is not for strings: `finish` needs it.
+        let slots = self.pointers.split_last_mut().map_or(&mut [][..], |(_, slots)| slots);
+        let slot = slots.get_mut(self.count).ok_or(PackError::PointersFull)?;
+        for part in parts {
+            let (here, rest) = room.split_at_mut_checked(part.len()).ok_or(PackError::BytesFull)?;
+            here.copy_from_slice(part);
+            room = rest;
+        }
+        room.fill(0);
+        *slot = ptr::without_provenance(self.used);
+        self.used = end;
+        self.count = self.count.saturating_add(1);
+        Ok(())
+    }
+
+    /// The finished list. Always succeeds: the slot for NULL was kept free, and an empty list without any
+    /// slot ends in a constant.
+    pub fn finish(self) -> Table<'b> {
+        const NONE: &[*const u8] = &[ptr::null()];
+        // Shared from here on, so the pointers below stay good for as long as the table.
+        let bytes: &'b [u8] = self.bytes;
+        let strings = bytes.get(..self.used).unwrap_or_default();
+        let Some((list, _)) = self.pointers.split_at_mut_checked(self.count.saturating_add(1)) else {
+            return Table { strings: &[], pointers: NONE };
+        };
+        if let Some((end, slots)) = list.split_last_mut() {
+            for slot in slots {
+                *slot = strings.as_ptr().wrapping_add(slot.addr());
+            }
+            *end = ptr::null();
+        }
+        Table { strings, pointers: list }
+    }
+}
+
+impl fmt::Debug for Packer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packer")
+            .field("bytes", &(self.used, self.bytes.len()))
+            .field("pointers", &(self.count, self.pointers.len()))
+            .finish()
+    }
+}
+
+/// Where strings go: into buffers, or only into a sum. One walk serves both, so a size cannot differ from
+/// what is then packed.
+trait Sink {
+    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError>;
+}
+
+impl Sink for Packer<'_> {
+    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
+        self.push_parts(parts)
+    }
+}
+
+impl Size {
+    /// The NULL alone.
+    const EMPTY: Size = Size { bytes: 0, pointers: 1 };
+}
+
+impl Sink for Size {
+    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
+        // A sum at the top of the range is more than any buffer holds, so it is as good as the true one.
+        self.bytes = self.bytes.saturating_add(room_for(parts)?);
+        self.pointers = self.pointers.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// The bytes that a string of these parts takes, its NUL included.
+fn room_for(parts: &[&[u8]]) -> Result<usize, PackError> {
+    let mut sum: usize = 1;
+    for part in parts {
+        if part.contains(&0) {
+            return Err(PackError::Nul);
+        }
+        sum = sum.saturating_add(part.len());
+    }
+    Ok(sum)
+}
