@@ -44,3 +44,8 @@ pub use signo::Signal;
 
 // What a new program is made of.
 pub mod image;
+
+// A child's life.
+pub mod spawn;
+
+pub mod reap;

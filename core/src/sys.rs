@@ -1,3 +1,614 @@
-//! One wrapper for each system call that rustix lacks, or that the child's path, the guard and an init
-//! without libc must make themselves.
-#![allow(dead_code)]
+//! One wrapper for each system call that rustix lacks, and for each that the child's path makes.
+//!
+//! Between clone and exec a child shares its supervisor's memory and must not call anything that takes a
+//! lock, allocates, reads thread-local storage or could unwind. rustix promises none of that once a host turns
+//! on its `use-libc` feature, so the child calls these functions only. They are inlined and hold one
+//! system call each.
+//!
+//! A wrapper passes on what the kernel answers; it never retries and never decides. Addresses go to the
+//! kernel as they are: it checks each, answers `EFAULT` for a bad one, and unless the wrapper says
+//! otherwise only reads.
+
+use core::{ffi::CStr, mem::size_of, ptr, sync::atomic::AtomicI32};
+
+use linux_raw_sys::{general as raw, ioctl, prctl};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::{Errno, Pid, Signal, arch};
+
+/// A system call with its arguments padded by zeros.
+macro_rules! syscall {
+    ($nr:ident) => {
+        syscall!($nr, 0)
+    };
+    ($nr:ident, $a:expr) => {
+        syscall!($nr, $a, 0)
+    };
+    ($nr:ident, $a:expr, $b:expr) => {
+        syscall!($nr, $a, $b, 0)
+    };
+    ($nr:ident, $a:expr, $b:expr, $c:expr) => {
+        syscall!($nr, $a, $b, $c, 0)
+    };
+    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr) => {
+        syscall!($nr, $a, $b, $c, $d, 0)
+    };
+    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr) => {
+        syscall!($nr, $a, $b, $c, $d, $e, 0)
+    };
+    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr) => {
+        arch::syscall6(raw::$nr, [$a, $b, $c, $d, $e, $f])
+    };
+}
+
+#[inline(always)]
+fn result(ret: isize) -> Result<usize, Errno> {
+    match Errno::of_return(ret) {
+        Some(e) => Err(e),
+        None => Ok(ret as usize),
+    }
+}
+
+#[inline(always)]
+fn unit(ret: isize) -> Result<(), Errno> {
+    match Errno::of_return(ret) {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+/// A signed number as the kernel takes it in a register.
+#[inline(always)]
+fn int(n: i32) -> usize {
+    n as isize as usize
+}
+
+/// The bits of a signal mask: bit `n - 1` stands for signal `n` (`kernel_sigset_t`).
+pub(crate) type SigSet = u64;
+
+// ---- making, replacing and ending a process ----
+
+/// `clone3(args, sizeof args)` onto the stack in `args`; the child runs `entry(arg)`.
+///
+/// Since Linux 5.3. <https://man7.org/linux/man-pages/man2/clone3.2.html>
+///
+/// # Errors
+/// - `ENOSYS`, `EPERM`, `EINVAL`, `E2BIG`: not here (older kernel, or a filter).
+/// - `EAGAIN`: a limit on processes.
+///
+/// # Safety
+/// As [`arch::clone_onto`].
+#[inline(always)]
+pub(crate) unsafe fn clone3(
+    args: &raw::clone_args,
+    entry: unsafe extern "C" fn(usize) -> !,
+    arg: usize,
+) -> Result<usize, Errno> {
+    let a = [ptr::from_ref(args) as usize, size_of::<raw::clone_args>(), 0, 0, 0];
+    // SAFETY: `args` is a whole `clone_args`; the rest is the caller's promise.
+    result(unsafe { arch::clone_onto(raw::__NR_clone3, a, entry, arg) })
+}
+
+/// `clone(flags, stack, pidfd)`: the older call. `pidfd` is written with `CLONE_PIDFD` only.
+///
+/// Always there; `CLONE_PIDFD` since Linux 5.2. <https://man7.org/linux/man-pages/man2/clone.2.html>
+///
+/// # Errors
+/// - `EAGAIN`: a limit on processes.
+/// - `EINVAL`: a flag is unknown here, or shared memory is refused (a time namespace, before Linux 6.2).
+///
+/// # Safety
+/// As [`arch::clone_onto`]; `stack` is its top.
+#[inline(always)]
+pub(crate) unsafe fn clone(
+    flags: u32,
+    stack: usize,
+    pidfd: &AtomicI32,
+    entry: unsafe extern "C" fn(usize) -> !,
+    arg: usize,
+) -> Result<usize, Errno> {
+    let a = [flags as usize, stack, pidfd.as_ptr() as usize, 0, 0];
+    // SAFETY: `pidfd` is a place for one int; the rest is the caller's promise.
+    result(unsafe { arch::clone_onto(raw::__NR_clone, a, entry, arg) })
+}
+
+/// `execve(path, argv, envp)`; returns on failure only.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/execve.2.html>
+#[inline(always)]
+pub(crate) fn execve(path: *const u8, argv: *const *const u8, envp: *const *const u8) -> Errno {
+    // SAFETY: the kernel only reads. Where the call succeeds nothing of this program is left to be unsound.
+    let ret = unsafe { syscall!(__NR_execve, path as usize, argv as usize, envp as usize) };
+    Errno::of_return(ret).unwrap_or(Errno::EINVAL)
+}
+
+/// `execveat(fd, "", argv, envp, AT_EMPTY_PATH)`: runs the file that `fd` is; returns on failure only.
+///
+/// Since Linux 3.19. <https://man7.org/linux/man-pages/man2/execveat.2.html>
+#[inline(always)]
+pub(crate) fn execveat(fd: RawFd, argv: *const *const u8, envp: *const *const u8) -> Errno {
+    let (path, flags) = (c"".as_ptr() as usize, raw::AT_EMPTY_PATH as usize);
+    // SAFETY: as for `execve`.
+    let ret = unsafe { syscall!(__NR_execveat, int(fd), path, argv as usize, envp as usize, flags) };
+    Errno::of_return(ret).unwrap_or(Errno::EINVAL)
+}
+
+/// `exit_group(code)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/exit_group.2.html>
+#[inline(always)]
+pub(crate) fn exit_group(code: i32) -> ! {
+    loop {
+        // SAFETY: ends the calling process; no code of it runs afterwards. The loop is for a filter that
+        // refuses the call, which would otherwise let a child fall into its supervisor's code.
+        unsafe { syscall!(__NR_exit_group, int(code)) };
+    }
+}
+
+// ---- signals of the calling thread ----
+
+/// `rt_sigprocmask(SIG_SETMASK, &set)`: the old mask.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigprocmask.2.html>
+#[inline(always)]
+pub(crate) fn set_mask(set: SigSet) -> Result<SigSet, Errno> {
+    let mut old: SigSet = 0;
+    let (new, old_at) = (ptr::from_ref(&set) as usize, ptr::from_mut(&mut old) as usize);
+    // SAFETY: reads one set and writes one, both of the size that is passed.
+    let ret =
+        unsafe { syscall!(__NR_rt_sigprocmask, raw::SIG_SETMASK as usize, new, old_at, size_of::<SigSet>()) };
+    unit(ret).map(|()| old)
+}
+
+/// What a signal does, as `rt_sigaction(2)` takes it (`include/linux/signal_types.h`).
+#[repr(C)]
+struct Action {
+    handler: usize,
+    flags: usize,
+    #[cfg(not(target_arch = "riscv64"))]
+    restorer: usize,
+    mask: SigSet,
+}
+const _: () = assert!(size_of::<Action>() == size_of::<raw::kernel_sigaction>());
+
+/// `SIG_DFL`, no flags.
+const DEFAULT: Action = Action {
+    handler: 0,
+    flags: 0,
+    #[cfg(not(target_arch = "riscv64"))]
+    restorer: 0,
+    mask: 0,
+};
+
+/// What a signal does, as far as this crate asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    Ignored,
+    /// `SA_NOCLDWAIT`: children leave no zombie, and so no status.
+    NoZombies,
+    Other,
+}
+
+#[inline(always)]
+fn action(signal: i32) -> Result<Action, Errno> {
+    let mut old = DEFAULT;
+    let at = ptr::from_mut(&mut old) as usize;
+    // SAFETY: writes one action; the size is that of its mask.
+    let ret = unsafe { syscall!(__NR_rt_sigaction, int(signal), 0, at, size_of::<SigSet>()) };
+    unit(ret).map(|()| old)
+}
+
+#[inline(always)]
+fn set_action(signal: i32, new: &Action) -> Result<(), Errno> {
+    let at = ptr::from_ref(new) as usize;
+    // SAFETY: reads one action; it is the default, or the one in force with other flags.
+    unit(unsafe { syscall!(__NR_rt_sigaction, int(signal), at, 0, size_of::<SigSet>()) })
+}
+
+/// `rt_sigaction(signal, NULL, &old)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigaction.2.html>
+#[inline(always)]
+pub(crate) fn disposition(signal: i32) -> Result<Disposition, Errno> {
+    match action(signal) {
+        Err(e) => Err(e),
+        // SIG_IGN.
+        Ok(Action { handler: 1, .. }) => Ok(Disposition::Ignored),
+        Ok(Action { flags, .. }) if flags & raw::SA_NOCLDWAIT as usize != 0 => Ok(Disposition::NoZombies),
+        Ok(_) => Ok(Disposition::Other),
+    }
+}
+
+/// `rt_sigaction(signal, &default, NULL)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigaction.2.html>
+#[inline(always)]
+pub(crate) fn set_default(signal: i32) -> Result<(), Errno> {
+    set_action(signal, &DEFAULT)
+}
+
+/// The same action for SIGCHLD without `SA_NOCLDWAIT`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigaction.2.html>
+pub(crate) fn leave_zombies() -> Result<(), Errno> {
+    let now = action(Signal::CHLD.raw())?;
+    set_action(Signal::CHLD.raw(), &Action { flags: now.flags & !(raw::SA_NOCLDWAIT as usize), ..now })
+}
+
+// ---- what a child is ----
+
+/// `setpgid(0, pgid)`; 0 is a group of its own.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setpgid.2.html>
+#[inline(always)]
+pub(crate) fn setpgid(pgid: i32) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_setpgid, 0, int(pgid)) })
+}
+
+/// `setsid()`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setsid.2.html>
+#[inline(always)]
+pub(crate) fn setsid() -> Result<(), Errno> {
+    // SAFETY: takes nothing.
+    unit(unsafe { syscall!(__NR_setsid) })
+}
+
+/// `getpid()`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/getpid.2.html>
+#[inline(always)]
+pub(crate) fn getpid() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { syscall!(__NR_getpid) as i32 }
+}
+
+/// `getppid()`; 0 when the parent is in another pid namespace.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/getppid.2.html>
+#[inline(always)]
+pub(crate) fn getppid() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { syscall!(__NR_getppid) as i32 }
+}
+
+/// `ioctl(tty, TIOCSPGRP, &pgid)`: makes the group the foreground of the terminal.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/TIOCSPGRP.2const.html>
+#[inline(always)]
+pub(crate) fn set_foreground(tty: RawFd, pgid: i32) -> Result<(), Errno> {
+    let at = ptr::from_ref(&pgid) as usize;
+    // SAFETY: reads one int.
+    unit(unsafe { syscall!(__NR_ioctl, int(tty), ioctl::TIOCSPGRP as usize, at) })
+}
+
+/// `ioctl(tty, TIOCSCTTY, 0)`: makes the terminal the controlling one of the new session.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/TIOCSCTTY.2const.html>
+#[inline(always)]
+pub(crate) fn set_controlling(tty: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_ioctl, int(tty), ioctl::TIOCSCTTY as usize, 0) })
+}
+
+/// `prlimit(0, resource, &new, NULL)`.
+///
+/// Since Linux 2.6.36. <https://man7.org/linux/man-pages/man2/prlimit.2.html>
+#[inline(always)]
+pub(crate) fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
+    let new = raw::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    let at = ptr::from_ref(&new) as usize;
+    // SAFETY: reads one `rlimit64`.
+    unit(unsafe { syscall!(__NR_prlimit64, 0, resource as usize, at, 0) })
+}
+
+/// `setpriority(PRIO_PROCESS, 0, nice)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setpriority.2.html>
+#[inline(always)]
+pub(crate) fn set_nice(nice: i32) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_setpriority, raw::PRIO_PROCESS as usize, 0, int(nice)) })
+}
+
+/// `setgroups(n, groups)` of the calling thread.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setgroups.2.html>
+#[inline(always)]
+pub(crate) fn set_groups(groups: &[u32]) -> Result<(), Errno> {
+    // SAFETY: reads the slice.
+    unit(unsafe { syscall!(__NR_setgroups, groups.len(), groups.as_ptr() as usize) })
+}
+
+/// `setresgid(gid, gid, gid)` of the calling thread.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setresgid.2.html>
+#[inline(always)]
+pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_setresgid, gid as usize, gid as usize, gid as usize) })
+}
+
+/// `setresuid(uid, uid, uid)` of the calling thread.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/setresuid.2.html>
+#[inline(always)]
+pub(crate) fn set_uid(uid: u32) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_setresuid, uid as usize, uid as usize, uid as usize) })
+}
+
+/// `chdir(path)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/chdir.2.html>
+#[inline(always)]
+pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
+    // SAFETY: reads a string that ends.
+    unit(unsafe { syscall!(__NR_chdir, path.as_ptr() as usize) })
+}
+
+/// `prctl(PR_SET_PDEATHSIG, signal)`: sent when the creating *thread* ends.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html>
+#[inline(always)]
+pub(crate) fn set_death_signal(signal: Signal) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_prctl, prctl::PR_SET_PDEATHSIG as usize, int(signal.raw())) })
+}
+
+/// `prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)`.
+///
+/// Since Linux 3.5. <https://man7.org/linux/man-pages/man2/PR_SET_NO_NEW_PRIVS.2const.html>
+#[inline(always)]
+pub(crate) fn set_no_new_privs() -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_prctl, prctl::PR_SET_NO_NEW_PRIVS as usize, 1) })
+}
+
+/// `umask(mask)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/umask.2.html>
+#[inline(always)]
+pub(crate) fn umask(mask: u32) {
+    // SAFETY: takes a number only, and cannot fail.
+    unsafe { syscall!(__NR_umask, mask as usize) };
+}
+
+// ---- descriptors, by number ----
+
+/// `openat(AT_FDCWD, path, flags, 0)`; the caller closes it.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/openat.2.html>
+#[inline(always)]
+pub(crate) fn open(path: &CStr, flags: u32) -> Result<RawFd, Errno> {
+    // SAFETY: reads a string that ends.
+    let ret = unsafe { syscall!(__NR_openat, int(raw::AT_FDCWD), path.as_ptr() as usize, flags as usize, 0) };
+    result(ret).map(|fd| fd as RawFd)
+}
+
+/// `write(fd, bytes)`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/write.2.html>
+#[inline(always)]
+pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: reads the slice.
+    result(unsafe { syscall!(__NR_write, int(fd), bytes.as_ptr() as usize, bytes.len()) })
+}
+
+/// `close(fd)`; whatever it answers, the number is free.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/close.2.html>
+#[inline(always)]
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: callers pass numbers of the child's own table, which nothing else uses.
+    unsafe { syscall!(__NR_close, int(fd)) };
+}
+
+/// `fcntl(fd, F_DUPFD_CLOEXEC, least)`: a copy at the first free number from `least` on.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+#[inline(always)]
+pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
+    // SAFETY: takes numbers only.
+    let ret = unsafe { syscall!(__NR_fcntl, int(fd), raw::F_DUPFD_CLOEXEC as usize, int(least)) };
+    result(ret).map(|fd| fd as RawFd)
+}
+
+/// `fcntl(fd, F_SETFD, 0)`: the descriptor stays open across exec.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+#[inline(always)]
+pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_fcntl, int(fd), raw::F_SETFD as usize, 0) })
+}
+
+/// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.
+///
+/// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/dup3.2.html>
+#[inline(always)]
+pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes numbers only; replaces a number of the child's own table.
+    unit(unsafe { syscall!(__NR_dup3, int(fd), int(at), 0) })
+}
+
+/// `close_range(first, last, 0)`.
+///
+/// Since Linux 5.9. <https://man7.org/linux/man-pages/man2/close_range.2.html>
+///
+/// # Errors
+/// - `ENOSYS`, `EPERM`, `EINVAL`: not here.
+#[inline(always)]
+pub(crate) fn close_range(first: u32, last: u32) -> Result<(), Errno> {
+    // SAFETY: callers pass numbers of the child's own table, which nothing else uses.
+    unit(unsafe { syscall!(__NR_close_range, first as usize, last as usize, 0) })
+}
+
+/// `getdents64(fd, buffer)`: entries of a directory, as bytes written.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/getdents64.2.html>
+#[inline(always)]
+pub(crate) fn entries(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: writes at most the slice; any bytes are valid there.
+    result(unsafe { syscall!(__NR_getdents64, int(fd), buffer.as_mut_ptr() as usize, buffer.len()) })
+}
+
+/// `ppoll(&{fd, POLLIN}, 1, &zero, NULL)`: whether the descriptor is readable now.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/ppoll.2.html>
+#[inline(always)]
+pub(crate) fn is_readable(fd: RawFd) -> Result<bool, Errno> {
+    let mut poll = raw::pollfd { fd, events: raw::POLLIN as i16, revents: 0 };
+    let mut zero = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
+    let (at, wait) = (ptr::from_mut(&mut poll) as usize, ptr::from_mut(&mut zero) as usize);
+    // SAFETY: reads and writes one `pollfd` and one time.
+    result(unsafe { syscall!(__NR_ppoll, at, 1, wait, 0) }).map(|n| n > 0)
+}
+
+// ---- the parent's side ----
+
+/// Takes ownership of a descriptor that the kernel has just made for us.
+///
+/// # Safety
+/// - `fd` is open, not negative, and owned by nobody else.
+pub(crate) unsafe fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// A fresh stack for a child: `size` bytes above as many that fault, from two calls of `mmap`.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/mmap.2.html>
+pub(crate) fn map_stack(size: usize) -> Result<usize, Errno> {
+    let flags = (raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_STACK | raw::MAP_NORESERVE) as usize;
+    let whole = size.saturating_mul(2);
+    // SAFETY: a new map at an address of the kernel's choice touches no memory in use.
+    let base = result(unsafe { syscall!(__NR_mmap, 0, whole, 0, flags, usize::MAX, 0) })?;
+    let access = (raw::PROT_READ | raw::PROT_WRITE) as usize;
+    // SAFETY: the upper half of the map that was just made, and that nothing uses yet.
+    match unit(unsafe { syscall!(__NR_mprotect, base.saturating_add(size), size, access) }) {
+        Ok(()) => Ok(base),
+        Err(e) => {
+            unmap_stack(base, size);
+            Err(e)
+        }
+    }
+}
+
+/// Gives back what [`map_stack`] made.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/munmap.2.html>
+pub(crate) fn unmap_stack(base: usize, size: usize) {
+    // SAFETY: called once, by the owner of the map, when no child is left on it.
+    unsafe { syscall!(__NR_munmap, base, size.saturating_mul(2)) };
+}
+
+/// `pidfd_send_signal(pidfd, signal, NULL, flags)`; no signal only asks.
+///
+/// Since Linux 5.1; [`TO_GROUP`] since 6.9. <https://man7.org/linux/man-pages/man2/pidfd_send_signal.2.html>
+///
+/// # Errors
+/// - `ESRCH`: reaped; with [`TO_GROUP`]: no member is left. Zombies answer.
+/// - `EINVAL`: the flag is unknown here. `ENOSYS`, `EPERM`: not here.
+#[inline(always)]
+pub(crate) fn signal_pidfd(pidfd: RawFd, signal: Option<Signal>, flags: u32) -> Result<(), Errno> {
+    let number = int(signal.map_or(0, Signal::raw));
+    // SAFETY: with a null `info` the kernel touches no memory of ours.
+    unit(unsafe { syscall!(__NR_pidfd_send_signal, int(pidfd), number, 0, flags as usize) })
+}
+
+/// `PIDFD_SIGNAL_PROCESS_GROUP` (`include/uapi/linux/pidfd.h`): to the group that the process leads or led.
+pub(crate) const TO_GROUP: u32 = 1 << 2;
+
+/// Whom [`waitid`] waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum WaitFor<'a> {
+    Pid(Pid),
+    Pidfd(BorrowedFd<'a>),
+}
+
+/// The part of `siginfo_t` that `waitid(2)` fills in (`include/uapi/asm-generic/siginfo.h`, 64-bit).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ChildInfo {
+    signo: i32,
+    errno: i32,
+    pub(crate) code: i32,
+    pad: i32,
+    pub(crate) pid: i32,
+    uid: u32,
+    pub(crate) status: i32,
+    rest: [i32; 25],
+}
+const _: () = assert!(size_of::<ChildInfo>() == size_of::<raw::siginfo>());
+
+/// `struct rusage` (`include/uapi/linux/resource.h`) as the numbers it is made of, in order.
+pub(crate) type Rusage = [i64; 18];
+const _: () = assert!(size_of::<Rusage>() == size_of::<raw::rusage>());
+
+/// `waitid(idtype, id, &info, options, &usage)`.
+///
+/// Always there; by pidfd since Linux 5.4. <https://man7.org/linux/man-pages/man2/waitid.2.html>
+///
+/// # Errors
+/// - `ECHILD`: not our child, or its status was taken.
+/// - `EINVAL`: no pidfds here. `EINTR`: a signal came.
+#[inline(always)]
+pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusage), Errno> {
+    let (kind, id) = match who {
+        WaitFor::Pid(pid) => (raw::P_PID, int(pid.raw())),
+        WaitFor::Pidfd(fd) => (raw::P_PIDFD, int(fd.as_raw_fd())),
+    };
+    let mut info = ChildInfo::default();
+    let mut usage: Rusage = [0; 18];
+    let (info_at, usage_at) = (ptr::from_mut(&mut info) as usize, usage.as_mut_ptr() as usize);
+    // SAFETY: writes one `siginfo_t` and one `rusage`.
+    let ret = unsafe { syscall!(__NR_waitid, kind as usize, id, info_at, options as usize, usage_at) };
+    unit(ret).map(|()| (info, usage))
+}
+
+/// `pidfd_open(pid, 0)`.
+///
+/// Since Linux 5.3. <https://man7.org/linux/man-pages/man2/pidfd_open.2.html>
+///
+/// # Errors
+/// - `ESRCH`: nobody has the number. `ENOENT`, `EINVAL`: it is a thread's.
+/// - `ENOSYS`, `EPERM`: not here.
+pub(crate) fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes numbers only.
+    let fd = result(unsafe { syscall!(__NR_pidfd_open, int(pid.raw()), 0) })?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { own(fd as RawFd) })
+}
+
+/// `struct pidfd_info` in its first size (`include/uapi/linux/pidfd.h`).
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    /// pid, tgid, ppid, then real, effective, saved and file-system ids.
+    ids: [u32; 11],
+    exit_code: i32,
+}
+const _: () = assert!(size_of::<PidfdInfo>() == 64);
+/// `_IOWR(0xFF, 11, struct pidfd_info)` with that size.
+const PIDFD_GET_INFO: usize = 0xC040_FF0B;
+/// `PIDFD_INFO_EXIT`.
+const INFO_EXIT: u64 = 1 << 3;
+
+/// `ioctl(pidfd, PIDFD_GET_INFO, &info)`: the raw wait status of a process that has ended and been reaped by
+/// anybody; `None` before that.
+///
+/// Since Linux 6.15. <https://man7.org/linux/man-pages/man2/PIDFD_GET_INFO.2const.html>
+///
+/// # Errors
+/// - `ENOTTY`, `EINVAL`: not here. `ESRCH`: reaped, and this kernel does not remember.
+pub(crate) fn pidfd_exit_status(pidfd: RawFd) -> Result<Option<i32>, Errno> {
+    let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
+    let at = ptr::from_mut(&mut info) as usize;
+    // SAFETY: reads and writes one structure, whose size is part of the request.
+    unit(unsafe { syscall!(__NR_ioctl, int(pidfd), PIDFD_GET_INFO, at) })?;
+    Ok((info.mask & INFO_EXIT != 0).then_some(info.exit_code))
+}

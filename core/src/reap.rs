@@ -1,0 +1,224 @@
+//! Taking the status of one child, exactly once.
+//!
+//! Never `waitpid(-1)`: the host program's own children are not touched. A status that somebody else took is
+//! asked of the kernel through the pidfd (`PIDFD_GET_INFO`, Linux ≥ 6.15) and else reported as lost, never guessed.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+
+use linux_raw_sys::general as raw;
+use rustix::fd::{AsRawFd, BorrowedFd};
+
+use crate::{
+    Errno, Pid, Signal,
+    sys::{self, ChildInfo, Rusage, WaitFor},
+};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It called exit with this code.
+    Exited(u8),
+    /// A signal ended it.
+    Signaled {
+        /// Which.
+        signal: Signal,
+        /// Whether it left a core file.
+        core_dumped: bool,
+    },
+}
+
+impl Status {
+    /// From a raw wait status as `waitpid(2)` gives it; `None` for a stop, a continue and nonsense.
+    pub const fn from_raw(raw: i32) -> Option<Status> {
+        match raw & 0x7f {
+            0 => Some(Status::Exited((raw >> 8) as u8)),
+            0x7f => None,
+            signal => match Signal::new(signal) {
+                Some(signal) => Some(Status::Signaled { signal, core_dumped: raw & 0x80 != 0 }),
+                None => None,
+            },
+        }
+    }
+
+    /// The raw wait status.
+    pub const fn raw(self) -> i32 {
+        match self {
+            Status::Exited(code) => (code as i32) << 8,
+            Status::Signaled { signal, core_dumped } => signal.raw() | if core_dumped { 0x80 } else { 0 },
+        }
+    }
+
+    /// The exit code that a shell shows: the child's own, or 128 + signal.
+    pub const fn shell_code(self) -> u8 {
+        match self {
+            Status::Exited(code) => code,
+            Status::Signaled { signal, .. } => 128u8.saturating_add(signal.raw() as u8),
+        }
+    }
+}
+
+/// What a process and its reaped descendants used, see `getrusage(2)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// Largest resident set, in bytes.
+    pub max_rss: u64,
+    /// Page faults without and with input.
+    pub faults: (u64, u64),
+    /// Blocks read and written.
+    pub blocks: (u64, u64),
+    /// Voluntary and involuntary context switches.
+    pub switches: (u64, u64),
+}
+
+/// The end of one child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exit {
+    /// How it ended.
+    pub status: Status,
+    /// What it used; `None` where somebody else took the status and with it the usage.
+    pub usage: Option<Usage>,
+}
+
+/// The child to ask about.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// By pidfd.
+    Pidfd(BorrowedFd<'a>),
+    /// By number, where there are no pidfds: only a child of ours that is not reaped yet.
+    Pid(Pid),
+}
+
+/// Why there is no status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReapError {
+    /// It has ended, somebody else took its status, and this kernel does not keep it.
+    Lost,
+    /// It is no child of ours and has not ended.
+    NotOurs,
+    /// What `waitid(2)` answered.
+    Errno(Errno),
+}
+
+/// A change of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It ended and is reaped.
+    Ended(Exit),
+    /// A signal stopped it.
+    Stopped(Signal),
+    /// It was continued.
+    Continued,
+}
+
+/// Reaps the child if it has ended; `None` while it runs or is stopped. Never blocks.
+///
+/// # Errors
+/// [`ReapError`].
+pub fn try_reap(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
+    match change(child, raw::WEXITED)? {
+        Some(Change::Ended(exit)) => Ok(Some(exit)),
+        _ => Ok(None),
+    }
+}
+
+/// The next end, stop or continuation, each reported once. Never blocks.
+///
+/// # Errors
+/// [`ReapError`].
+pub fn next_change(child: Target<'_>) -> Result<Option<Change>, ReapError> {
+    change(child, raw::WEXITED | raw::WSTOPPED | raw::WCONTINUED)
+}
+
+/// How the child ended, if it has, without reaping it: its number stays taken. Never blocks.
+///
+/// # Errors
+/// [`ReapError`].
+pub fn peek(child: Target<'_>) -> Result<Option<Status>, ReapError> {
+    match change(child, raw::WEXITED | raw::WNOWAIT)? {
+        Some(Change::Ended(exit)) => Ok(Some(exit.status)),
+        _ => Ok(None),
+    }
+}
+
+/// Waits for a child that is ending by itself and takes its status away.
+pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
+    // Ends with the child; every other answer means that there is nothing to take.
+    while matches!(sys::waitid(wait_for(pid, pidfd), raw::WEXITED | raw::__WALL), Err(Errno::EINTR)) {}
+}
+
+fn wait_for(pid: Pid, pidfd: Option<BorrowedFd<'_>>) -> WaitFor<'_> {
+    pidfd.map_or(WaitFor::Pid(pid), WaitFor::Pidfd)
+}
+
+fn change(child: Target<'_>, what: u32) -> Result<Option<Change>, ReapError> {
+    let who = match child {
+        Target::Pidfd(fd) => WaitFor::Pidfd(fd),
+        Target::Pid(pid) => WaitFor::Pid(pid),
+    };
+    // Without blocking there is nothing to interrupt; the loop is for kernels that think otherwise.
+    let answer = loop {
+        match sys::waitid(who, what | raw::WNOHANG | raw::__WALL) {
+            Err(Errno::EINTR) => {}
+            other => break other,
+        }
+    };
+    match answer {
+        Ok((info, _)) if info.pid == 0 => Ok(None),
+        Ok((info, usage)) => decode(&info, &usage).map(Some),
+        Err(Errno::ECHILD) => lost(child).map(Some),
+        Err(e) => Err(ReapError::Errno(e)),
+    }
+}
+
+fn decode(info: &ChildInfo, usage: &Rusage) -> Result<Change, ReapError> {
+    let odd = ReapError::Errno(Errno::EINVAL);
+    let signal = || Signal::new(info.status & 0x7f).ok_or(odd);
+    let ended = |status| Change::Ended(Exit { status, usage: Some(decode_usage(usage)) });
+    match info.code as u32 {
+        raw::CLD_EXITED => Ok(ended(Status::Exited(info.status as u8))),
+        raw::CLD_KILLED => Ok(ended(Status::Signaled { signal: signal()?, core_dumped: false })),
+        raw::CLD_DUMPED => Ok(ended(Status::Signaled { signal: signal()?, core_dumped: true })),
+        raw::CLD_STOPPED | raw::CLD_TRAPPED => signal().map(Change::Stopped),
+        raw::CLD_CONTINUED => Ok(Change::Continued),
+        _ => Err(odd),
+    }
+}
+
+fn decode_usage(usage: &Rusage) -> Usage {
+    let [us, uu, ss, su, rss, _, _, _, minor, major, _, inb, outb, _, _, _, vol, invol] =
+        usage.map(|n| n.max(0) as u64);
+    let time =
+        |seconds, micros: u64| Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
+    Usage {
+        user: time(us, uu),
+        system: time(ss, su),
+        // The kernel counts KiB.
+        max_rss: rss.saturating_mul(1024),
+        faults: (minor, major),
+        blocks: (inb, outb),
+        switches: (vol, invol),
+    }
+}
+
+/// Not our child any more: asks the kernel what it remembers of the process.
+fn lost(child: Target<'_>) -> Result<Change, ReapError> {
+    let Target::Pidfd(fd) = child else { return Err(ReapError::Lost) };
+    match sys::pidfd_exit_status(fd.as_raw_fd()) {
+        Ok(Some(raw)) => {
+            let status = Status::from_raw(raw).ok_or(ReapError::Errno(Errno::EINVAL))?;
+            Ok(Change::Ended(Exit { status, usage: None }))
+        }
+        Ok(None) | Err(_) if sys::signal_pidfd(fd.as_raw_fd(), None, 0) == Err(Errno::ESRCH) => {
+            Err(ReapError::Lost)
+        }
+        Ok(None) | Err(_) => Err(ReapError::NotOurs),
+    }
+}

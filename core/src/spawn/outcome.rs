@@ -1,0 +1,291 @@
+//! What a spawn gives back: the child, or the step that failed; and how it was done.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::{Errno, Pid};
+
+/// A step of a spawn, in the order they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Step {
+    /// The plan itself: descriptors not sorted, a number out of range; or a launcher that was made in another
+    /// process (`EPERM`).
+    Plan = 1,
+    /// Stack, probe, pipe and mask, before the clone.
+    Prepare,
+    /// The clone.
+    Clone,
+    /// Signals to their defaults.
+    Dispositions,
+    /// Own group, joined group or session.
+    Group,
+    /// Foreground or controlling terminal.
+    Terminal,
+    /// Into the cgroup leaf.
+    Cgroup,
+    /// Resource limits.
+    Rlimits,
+    /// Niceness.
+    Nice,
+    /// The score for the out-of-memory killer.
+    OomScore,
+    /// Supplementary groups.
+    Groups,
+    /// Group id.
+    Gid,
+    /// User id.
+    Uid,
+    /// Working directory.
+    Cwd,
+    /// Death signal.
+    DeathSignal,
+    /// The parent was gone before the death signal was armed.
+    ParentCheck,
+    /// No-new-privileges flag.
+    NoNewPrivs,
+    /// Descriptors to their numbers.
+    Fds,
+    /// Every other descriptor.
+    CloseOthers,
+    /// Umask and signal mask.
+    Mask,
+    /// The exec.
+    Exec,
+}
+
+impl Step {
+    const ALL: [Step; 21] = [
+        Step::Plan,
+        Step::Prepare,
+        Step::Clone,
+        Step::Dispositions,
+        Step::Group,
+        Step::Terminal,
+        Step::Cgroup,
+        Step::Rlimits,
+        Step::Nice,
+        Step::OomScore,
+        Step::Groups,
+        Step::Gid,
+        Step::Uid,
+        Step::Cwd,
+        Step::DeathSignal,
+        Step::ParentCheck,
+        Step::NoNewPrivs,
+        Step::Fds,
+        Step::CloseOthers,
+        Step::Mask,
+        Step::Exec,
+    ];
+
+    pub(super) fn from_raw(raw: u32) -> Option<Step> {
+        Step::ALL.into_iter().find(|step| *step as u32 == raw)
+    }
+
+    /// What the step does, as the middle of a sentence.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Step::Plan => "plan",
+            Step::Prepare => "prepare",
+            Step::Clone => "clone",
+            Step::Dispositions => "reset signals",
+            Step::Group => "set process group",
+            Step::Terminal => "set terminal",
+            Step::Cgroup => "enter cgroup",
+            Step::Rlimits => "set resource limit",
+            Step::Nice => "set niceness",
+            Step::OomScore => "set oom_score_adj",
+            Step::Groups => "set supplementary groups",
+            Step::Gid => "set group id",
+            Step::Uid => "set user id",
+            Step::Cwd => "change directory",
+            Step::DeathSignal => "arm death signal",
+            Step::ParentCheck => "check parent",
+            Step::NoNewPrivs => "set no_new_privs",
+            Step::Fds => "place descriptors",
+            Step::CloseOthers => "close descriptors",
+            Step::Mask => "set signal mask",
+            Step::Exec => "exec",
+        }
+    }
+}
+
+/// Why there is no child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpawnError {
+    /// The step that failed.
+    pub step: Step,
+    /// What the kernel answered. `EINTR`: a signal ended the child at this step, before the program ran.
+    pub errno: Errno,
+}
+
+impl SpawnError {
+    /// `step` failed with `errno`.
+    pub const fn new(step: Step, errno: Errno) -> SpawnError {
+        SpawnError { step, errno }
+    }
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.step.name(), self.errno)
+    }
+}
+
+impl core::error::Error for SpawnError {}
+
+/// How the child was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cloning {
+    /// `clone3` with shared memory and `CLONE_CLEAR_SIGHAND`.
+    Clone3,
+    /// `clone3` with shared memory, without `CLONE_CLEAR_SIGHAND`.
+    Clone3KeepingHandlers,
+    /// `clone` with shared memory.
+    Clone,
+    /// `clone3` without shared memory: cost grows with the supervisor's memory.
+    Fork3,
+    /// `clone` without shared memory.
+    Fork,
+}
+
+/// Where the pidfd came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pidfd {
+    /// The clone itself.
+    FromClone,
+    /// `pidfd_open`, while the child was unreaped.
+    Opened,
+    /// There is none: the number is pinned by the unreaped child only.
+    None,
+}
+
+/// How the child got into its leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// No leaf was asked for.
+    NotAsked,
+    /// It was born there (`CLONE_INTO_CGROUP`).
+    Born,
+    /// It wrote itself into `cgroup.procs` before exec.
+    Wrote,
+}
+
+/// How the child made sure that its parent was alive after the death signal was armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum ParentCheck {
+    /// No death signal was asked for.
+    NotAsked = 0,
+    /// `getppid` named the supervisor.
+    Ppid = 1,
+    /// The parent is outside the child's pid namespace; its pidfd showed it alive.
+    Pidfd = 2,
+    /// Neither was possible: a supervisor that died before the death signal was armed would not be noticed.
+    Unchecked = 3,
+}
+
+impl ParentCheck {
+    pub(super) const fn from_note(notes: u32) -> ParentCheck {
+        match notes & 0xff {
+            0 => ParentCheck::NotAsked,
+            1 => ParentCheck::Ppid,
+            2 => ParentCheck::Pidfd,
+            _ => ParentCheck::Unchecked,
+        }
+    }
+}
+
+/// How everything but the passed descriptors was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Closing {
+    /// `close_range`.
+    CloseRange = 0,
+    /// One by one from `/proc/self/fd`.
+    Scan = 1,
+    /// Not at all: only descriptors marked close-on-exec are closed.
+    CloseOnExec = 2,
+}
+
+impl Closing {
+    pub(super) const fn from_note(notes: u32) -> Closing {
+        match notes >> 8 & 0xff {
+            0 => Closing::CloseRange,
+            1 => Closing::Scan,
+            _ => Closing::CloseOnExec,
+        }
+    }
+}
+
+/// What happened in one spawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mechanism {
+    /// How the child was made.
+    pub cloning: Cloning,
+    /// Where the pidfd came from.
+    pub pidfd: Pidfd,
+    /// How it got into its leaf.
+    pub placement: Placement,
+    /// How it knew that its parent lived.
+    pub parent_check: ParentCheck,
+    /// How other descriptors were closed.
+    pub closing: Closing,
+}
+
+impl Mechanism {
+    /// Whether the child shared memory with the supervisor, so that the cost did not depend on its size.
+    pub const fn shares_memory(&self) -> bool {
+        matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Clone)
+    }
+}
+
+/// A started child that nobody has reaped yet.
+///
+/// Dropping it closes the pidfd and nothing else: the process goes on, and its status waits to be taken.
+#[derive(Debug)]
+#[must_use = "a dropped child is a process that nobody reaps"]
+pub struct Child {
+    pub(super) pid: Pid,
+    pub(super) pidfd: Option<OwnedFd>,
+    pub(super) pgid: Option<Pid>,
+    pub(super) mechanism: Mechanism,
+}
+
+impl Child {
+    /// Its pid in the caller's pid namespace.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its pidfd. `None` where this kernel or a filter has none.
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Its group at the start, where it is not the caller's.
+    pub const fn pgid(&self) -> Option<Pid> {
+        self.pgid
+    }
+
+    /// What happened in this spawn.
+    pub const fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// The pid, the pidfd and the group, for a caller that keeps them itself.
+    pub fn into_parts(self) -> (Pid, Option<OwnedFd>, Option<Pid>) {
+        (self.pid, self.pidfd, self.pgid)
+    }
+}

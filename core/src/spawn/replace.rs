@@ -1,0 +1,48 @@
+//! Exec in place: the calling process itself becomes the program.
+#![forbid(unsafe_code)]
+
+use super::{Plan, SpawnError, Step, child, launch};
+use crate::{Errno, sys};
+
+/// Runs the steps of `plan` in the calling process and execs; returns on failure only.
+///
+/// Differs from a spawn where there is no child: the group, the leaf, the death signal and the parent check are left alone,
+/// and so is every descriptor that is not passed (close-on-exec decides, as always with exec). A failure
+/// leaves done what was done: a process that means to go on uses a plan that changes nothing.
+///
+/// The caller makes sure that no children live that its end would take down.
+#[must_use = "it returns only if it failed"]
+pub fn replace(plan: &Plan<'_>) -> SpawnError {
+    match steps(plan) {
+        Ok(never) => never,
+        Err((step, errno)) => SpawnError::new(step, errno),
+    }
+}
+
+fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
+    if !plan.is_sound() {
+        return Err((Step::Plan, Errno::EINVAL));
+    }
+    let at = |step| move |errno| (step, errno);
+    let program = launch::open_program(plan).map_err(at(Step::Prepare))?;
+    let score = launch::score_text(plan);
+    let old = sys::set_mask(sys::SigSet::MAX).map_err(at(Step::Prepare))?;
+    let mask = if plan.keep.mask { old } else { 0 };
+    let run = || {
+        child::dispositions(plan).map_err(at(Step::Dispositions))?;
+        child::rlimits(plan).map_err(at(Step::Rlimits))?;
+        child::nice(plan).map_err(at(Step::Nice))?;
+        child::oom_score(score.as_bytes()).map_err(at(Step::OomScore))?;
+        child::groups(plan).map_err(at(Step::Groups))?;
+        child::gid(plan).map_err(at(Step::Gid))?;
+        child::uid(plan).map_err(at(Step::Uid))?;
+        child::cwd(plan).map_err(at(Step::Cwd))?;
+        child::no_new_privs(plan).map_err(at(Step::NoNewPrivs))?;
+        child::place_fds(plan).map_err(at(Step::Fds))?;
+        child::masks(plan, mask).map_err(at(Step::Mask))?;
+        Err((Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
+    };
+    let failed = run();
+    let _ = sys::set_mask(old);
+    failed
+}
