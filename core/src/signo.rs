@@ -11,8 +11,6 @@ use linux_raw_sys::general as raw;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal(NonZeroU8);
 
-/// The highest number the kernel has on the architectures this crate knows (`_NSIG`).
-const LAST: i32 = 64;
 /// The first real-time signal as programs count them: the C library keeps 32 and 33 for itself.
 const RTMIN: u8 = 34;
 
@@ -42,9 +40,12 @@ signals! {
 }
 
 impl Signal {
+    /// The highest number the kernel has on the architectures this crate knows (`_NSIG`).
+    pub const LAST: i32 = 64;
+
     /// The number as a value; `None` outside `1..=64`.
     pub const fn new(number: i32) -> Option<Signal> {
-        if number < 1 || number > LAST {
+        if number < 1 || number > Signal::LAST {
             return None;
         }
         match NonZeroU8::new(number as u8) {
@@ -68,7 +69,7 @@ impl Signal {
 
     /// Every signal, 1 to 64 in order.
     pub fn all() -> impl Iterator<Item = Signal> {
-        (1..=LAST).filter_map(Signal::new)
+        (1..=Signal::LAST).filter_map(Signal::new)
     }
 
     /// Whether a process can change what the signal does: all but SIGKILL and SIGSTOP.

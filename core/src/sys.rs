@@ -440,9 +440,9 @@ pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> {
 /// # Errors
 /// - `ENOSYS`, `EPERM`, `EINVAL`: not here.
 #[inline(always)]
-pub(crate) fn close_range(first: u32, last: u32) -> Result<(), Errno> {
+pub(crate) fn close_range(first: RawFd, last: RawFd) -> Result<(), Errno> {
     // SAFETY: callers pass numbers of the child's own table, which nothing else uses.
-    unit(unsafe { syscall!(__NR_close_range, first as usize, last as usize, 0) })
+    unit(unsafe { syscall!(__NR_close_range, int(first), int(last), 0) })
 }
 
 /// `getdents64(fd, buffer)`: entries of a directory, as bytes written.

@@ -27,53 +27,11 @@ use core::{
 use linux_raw_sys::general as raw;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::{Closing, FdMap, Group, ParentCheck, Plan, Program, Slot, Step, attempt::Way, stack::Stack};
+use super::{Closing, FdMap, Group, ParentCheck, Plan, Program, Step, attempt::Way, job::Job, stack::Stack};
 use crate::{
     Errno, Pid, Signal, image,
-    sys::{self, SigSet},
+    sys::{self, Disposition, SigSet},
 };
-
-/// What the child tells its parent: in shared memory, or the same numbers through a pipe.
-#[derive(Debug, Default)]
-pub(super) struct Report {
-    /// The step that the child is at.
-    pub(super) step: AtomicU32,
-    /// The error that ended it there; 0 while it goes on.
-    pub(super) errno: AtomicU32,
-    /// [`ParentCheck`] in the low byte, [`Closing`] above.
-    pub(super) notes: AtomicU32,
-}
-
-impl Report {
-    /// Takes over what a child without shared memory has told.
-    pub(super) fn set(&self, message: &[u8; 12]) {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = *message;
-        self.step.store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
-        self.errno.store(u32::from_ne_bytes([e, f, g, h]), Ordering::Relaxed);
-        self.notes.store(u32::from_ne_bytes([i, j, k, l]), Ordering::Relaxed);
-    }
-}
-
-/// Everything the child needs. Borrowed from the sleeping parent.
-pub(super) struct Job<'a> {
-    pub(super) plan: &'a Plan<'a>,
-    pub(super) report: &'a Report,
-    pub(super) slot: &'a Slot,
-    /// Write end of the report's pipe, above all targets; -1 where memory is shared.
-    pub(super) pipe: RawFd,
-    /// Whom `getppid` has to name.
-    pub(super) supervisor: i32,
-    /// A pidfd of the supervisor, for a child that cannot see it; -1 if there is none.
-    pub(super) supervisor_pidfd: RawFd,
-    /// `cgroup.procs` of the leaf, if the child has to write itself into it; else -1.
-    pub(super) leaf: RawFd,
-    /// The mask to run the program with.
-    pub(super) mask: SigSet,
-    /// The open program file, above all targets; -1 where there are paths.
-    pub(super) program: RawFd,
-    /// The score for the out-of-memory killer as text; empty if it stays.
-    pub(super) oom_score: &'a [u8],
-}
 
 /// Clones, with all signals blocked meanwhile; returns when the child has called exec or ended, or at once
 /// where memory is not shared.
@@ -140,6 +98,22 @@ unsafe extern "C" fn write_word(arg: usize) -> ! {
     sys::exit_group(0)
 }
 
+// ---- from here to the end of the file: the child ----
+
+/// What a step answers. No step ends the child by itself, since a process that becomes the program in place
+/// runs some of them too; [`start`] does, whatever it gets.
+type Done = Result<(), Errno>;
+
+/// The value, or out of the step with the error.
+macro_rules! or_return {
+    ($answer:expr) => {
+        match $answer {
+            Ok(value) => value,
+            Err(errno) => return Err(errno),
+        }
+    };
+}
+
 /// The child's first instruction after the entry code.
 ///
 /// # Safety
@@ -147,14 +121,14 @@ unsafe extern "C" fn write_word(arg: usize) -> ! {
 unsafe extern "C" fn start(arg: usize) -> ! {
     // SAFETY: the caller's promise.
     let job = unsafe { &*(arg as *const Job<'_>) };
-    job.slot.open();
     let plan = job.plan;
+    job.slot.open();
     /// One step: named in the report before it is tried; a failure ends the child.
     macro_rules! step {
-        ($step:ident, $call:expr) => {
+        ($step:ident, $answer:expr) => {
             job.report.step.store(Step::$step as u32, Ordering::Release);
-            if let Err(e) = $call {
-                fail(job, e);
+            if let Err(errno) = $answer {
+                fail(job, errno);
             }
         };
     }
@@ -163,16 +137,16 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Terminal, terminal(plan));
     step!(Cgroup, enter_leaf(job.leaf));
     step!(Rlimits, rlimits(plan));
-    step!(Nice, nice(plan));
+    step!(Nice, plan.nice.map_or(Ok(()), sys::set_nice));
     step!(OomScore, oom_score(job.oom_score));
-    step!(Groups, groups(plan));
-    step!(Gid, gid(plan));
-    step!(Uid, uid(plan));
-    step!(Cwd, cwd(plan));
-    step!(DeathSignal, death_signal(plan));
+    step!(Groups, plan.credentials.groups.map_or(Ok(()), sys::set_groups));
+    step!(Gid, plan.credentials.gid.map_or(Ok(()), sys::set_gid));
+    step!(Uid, plan.credentials.uid.map_or(Ok(()), sys::set_uid));
+    step!(Cwd, plan.cwd.map_or(Ok(()), sys::chdir));
+    step!(DeathSignal, plan.death_signal.map_or(Ok(()), sys::set_death_signal));
     step!(ParentCheck, parent_check(job));
     step!(NoNewPrivs, no_new_privs(plan));
-    step!(Fds, place_fds(plan));
+    step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
     step!(Mask, masks(plan, job.mask));
     job.report.step.store(Step::Exec as u32, Ordering::Release);
@@ -187,53 +161,33 @@ fn fail(job: &Job<'_>, errno: Errno) -> ! {
     sys::exit_group(127)
 }
 
-#[inline(always)]
-fn note(job: &Job<'_>, shift: u32, value: u32) {
-    job.report.notes.fetch_or(value.wrapping_shl(shift), Ordering::Relaxed);
-}
-
 /// Sends the report where memory is not shared. An empty pipe has room for it twice; a parent that is gone
 /// needs none.
 #[inline(always)]
 fn tell(job: &Job<'_>) {
     if job.pipe >= 0 {
-        let [a, b, c, d] = job.report.step.load(Ordering::Relaxed).to_ne_bytes();
-        let [e, f, g, h] = job.report.errno.load(Ordering::Relaxed).to_ne_bytes();
-        let [i, j, k, l] = job.report.notes.load(Ordering::Relaxed).to_ne_bytes();
-        let _ = sys::write(job.pipe, &[a, b, c, d, e, f, g, h, i, j, k, l]);
+        let _ = sys::write(job.pipe, &job.report.message());
     }
 }
 
 /// Every signal to its default. `CLONE_CLEAR_SIGHAND` takes handlers away, but ignored signals survive it and
 /// exec too, and a Rust supervisor always ignores SIGPIPE.
 #[inline(always)]
-pub(super) fn dispositions(plan: &Plan<'_>) -> Result<(), Errno> {
+pub(super) fn dispositions(plan: &Plan<'_>) -> Done {
     let mut number = 1;
-    while number <= LAST_SIGNAL {
-        if !is_kept(plan, number)
-            && let Err(e) = sys::set_default(number)
-        {
-            return Err(e);
+    while number <= Signal::LAST {
+        let fixed = number == Signal::KILL.raw() || number == Signal::STOP.raw();
+        let kept = plan.keep.ignored && matches!(sys::disposition(number), Ok(Disposition::Ignored));
+        if !fixed && !kept {
+            or_return!(sys::set_default(number));
         }
         number = number.wrapping_add(1);
     }
     Ok(())
 }
 
-/// SIGKILL and SIGSTOP, which nothing changes; and what is ignored, if the plan keeps that.
 #[inline(always)]
-fn is_kept(plan: &Plan<'_>, number: i32) -> bool {
-    if number == Signal::KILL.raw() || number == Signal::STOP.raw() {
-        return true;
-    }
-    plan.keep.ignored && matches!(sys::disposition(number), Ok(sys::Disposition::Ignored))
-}
-
-/// `_NSIG` of the architectures in `arch`.
-const LAST_SIGNAL: i32 = 64;
-
-#[inline(always)]
-pub(super) fn group(plan: &Plan<'_>) -> Result<(), Errno> {
+fn group(plan: &Plan<'_>) -> Done {
     match plan.group {
         Group::Inherit => Ok(()),
         Group::Own => sys::setpgid(0),
@@ -244,7 +198,7 @@ pub(super) fn group(plan: &Plan<'_>) -> Result<(), Errno> {
 
 /// With everything blocked a background group may do this: SIGTTOU stays away.
 #[inline(always)]
-pub(super) fn terminal(plan: &Plan<'_>) -> Result<(), Errno> {
+fn terminal(plan: &Plan<'_>) -> Done {
     match (plan.terminal, plan.group) {
         (None, _) => Ok(()),
         (Some(tty), Group::Session) => sys::set_controlling(tty.as_raw_fd()),
@@ -255,165 +209,92 @@ pub(super) fn terminal(plan: &Plan<'_>) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn enter_leaf(leaf: RawFd) -> Result<(), Errno> {
-    if leaf < 0 {
-        return Ok(());
-    }
-    // "0" is the writer itself.
-    match sys::write(leaf, b"0") {
-        Ok(_) => Ok(()),
-        Err(e) => Err(e),
-    }
-}
-
-#[inline(always)]
-pub(super) fn rlimits(plan: &Plan<'_>) -> Result<(), Errno> {
-    for limit in plan.rlimits {
-        if let Err(e) = sys::set_rlimit(limit.resource, limit.soft, limit.hard) {
-            return Err(e);
-        }
+fn enter_leaf(leaf: RawFd) -> Done {
+    if leaf >= 0 {
+        // "0" is the writer itself.
+        or_return!(sys::write(leaf, b"0"));
     }
     Ok(())
 }
 
 #[inline(always)]
-pub(super) fn nice(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.nice {
-        Some(nice) => sys::set_nice(i32::from(nice)),
-        None => Ok(()),
+pub(super) fn rlimits(plan: &Plan<'_>) -> Done {
+    for limit in plan.rlimits {
+        or_return!(sys::set_rlimit(limit.resource, limit.soft, limit.hard));
     }
+    Ok(())
 }
 
 /// `text` is the score in decimal, made by the parent; empty if there is none.
 #[inline(always)]
-pub(super) fn oom_score(text: &[u8]) -> Result<(), Errno> {
+pub(super) fn oom_score(text: &[u8]) -> Done {
     if text.is_empty() {
         return Ok(());
     }
-    let file = match sys::open(c"/proc/self/oom_score_adj", raw::O_WRONLY | raw::O_CLOEXEC) {
-        Ok(file) => file,
-        Err(e) => return Err(e),
-    };
+    let file = or_return!(sys::open(c"/proc/self/oom_score_adj", raw::O_WRONLY | raw::O_CLOEXEC));
     let wrote = sys::write(file, text);
     sys::close(file);
-    match wrote {
-        Ok(_) => Ok(()),
-        Err(e) => Err(e),
-    }
+    or_return!(wrote);
+    Ok(())
 }
 
 #[inline(always)]
-pub(super) fn groups(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.credentials.groups {
-        Some(groups) => sys::set_groups(groups),
-        None => Ok(()),
-    }
-}
-
-#[inline(always)]
-pub(super) fn gid(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.credentials.gid {
-        Some(gid) => sys::set_gid(gid),
-        None => Ok(()),
-    }
-}
-
-#[inline(always)]
-pub(super) fn uid(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.credentials.uid {
-        Some(uid) => sys::set_uid(uid),
-        None => Ok(()),
-    }
-}
-
-#[inline(always)]
-pub(super) fn cwd(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.cwd {
-        Some(path) => sys::chdir(path),
-        None => Ok(()),
-    }
-}
-
-#[inline(always)]
-pub(super) fn death_signal(plan: &Plan<'_>) -> Result<(), Errno> {
-    match plan.death_signal {
-        Some(signal) => sys::set_death_signal(signal),
-        None => Ok(()),
-    }
+pub(super) fn no_new_privs(plan: &Plan<'_>) -> Done {
+    if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) }
 }
 
 /// A parent that died before the signal was armed sends none, so the child looks for itself. Comparing with 1
 /// would be wrong twice: below a subreaper, and below a supervisor that is pid 1.
 #[inline(always)]
-fn parent_check(job: &Job<'_>) -> Result<(), Errno> {
+fn parent_check(job: &Job<'_>) -> Done {
     if job.plan.death_signal.is_none() {
         return Ok(());
     }
-    match sys::getppid() {
-        0 if job.supervisor_pidfd < 0 => {
-            note(job, 0, ParentCheck::Unchecked as u32);
-            Ok(())
-        }
-        0 => match sys::is_readable(job.supervisor_pidfd) {
-            Ok(false) => {
-                note(job, 0, ParentCheck::Pidfd as u32);
-                Ok(())
-            }
-            // Readable: it has ended.
-            Ok(true) => Err(Errno::ESRCH),
-            Err(e) => Err(e),
-        },
-        parent if parent == job.supervisor => {
-            note(job, 0, ParentCheck::Ppid as u32);
-            Ok(())
-        }
-        _ => Err(Errno::ESRCH),
-    }
-}
-
-#[inline(always)]
-pub(super) fn no_new_privs(plan: &Plan<'_>) -> Result<(), Errno> {
-    if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) }
+    let parent = sys::getppid();
+    let how = if parent == job.supervisor {
+        ParentCheck::Ppid
+    } else if parent != 0 {
+        return Err(Errno::ESRCH);
+    } else if job.supervisor_pidfd < 0 {
+        ParentCheck::Unchecked
+    } else if or_return!(sys::is_readable(job.supervisor_pidfd)) {
+        // Readable: it has ended.
+        return Err(Errno::ESRCH);
+    } else {
+        ParentCheck::Pidfd
+    };
+    job.report.note_parent_check(how);
+    Ok(())
 }
 
 /// Sources that stand where a target goes are first copied above all targets; then each goes to its place, so
 /// that no order of the two can lose one.
 #[inline(always)]
-pub(super) fn place_fds(plan: &Plan<'_>) -> Result<(), Errno> {
-    let above = above_targets(plan.fds);
-    for map in plan.fds {
-        let mut moved = map.source();
-        if moved < above && moved != map.target() as RawFd {
-            moved = match sys::duplicate_above(moved, above) {
-                Ok(copy) => copy,
-                Err(e) => return Err(e),
-            };
-        }
-        map.moved.set(moved);
+pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
+    let above = above_targets(fds);
+    for map in fds {
+        let source = map.source();
+        let in_the_way = source < above && source != map.target();
+        map.moved.set(if in_the_way { or_return!(sys::duplicate_above(source, above)) } else { source });
     }
-    let mut standard: RawFd = 0;
-    for map in plan.fds {
-        let (from, to) = (map.moved.get(), map.target() as RawFd);
-        if let Err(e) = inherit(&mut standard, to) {
-            return Err(e);
-        }
+    let mut standard = 0;
+    for map in fds {
+        let (from, to) = (map.moved.get(), map.target());
+        or_return!(inherit(standard, to));
         standard = to.wrapping_add(1);
-        let placed = if from == to { sys::keep_across_exec(to) } else { sys::duplicate_at(from, to) };
-        if let Err(e) = placed {
-            return Err(e);
-        }
+        or_return!(if from == to { sys::keep_across_exec(to) } else { sys::duplicate_at(from, to) });
     }
-    inherit(&mut standard, STANDARD)
+    inherit(standard, STANDARD)
 }
 
-/// 0, 1 and 2.
+/// The standard numbers are those below.
 const STANDARD: RawFd = 3;
 
-/// The first number above 2 and all targets.
+/// The first number above the standard ones and all targets.
 #[inline(always)]
 pub(super) fn above_targets(fds: &[FdMap<'_>]) -> RawFd {
     match fds.last() {
-        Some(map) if map.target() as RawFd >= STANDARD => (map.target() as RawFd).wrapping_add(1),
+        Some(map) if map.target() >= STANDARD => map.target().wrapping_add(1),
         _ => STANDARD,
     }
 }
@@ -421,14 +302,12 @@ pub(super) fn above_targets(fds: &[FdMap<'_>]) -> RawFd {
 /// Keeps the standard numbers from `next` to below `end`. One that is closed becomes `/dev/null`: the first file
 /// a program opens must not be its standard output. All lower numbers are open by now, so the open gets it.
 #[inline(always)]
-fn inherit(next: &mut RawFd, end: RawFd) -> Result<(), Errno> {
-    while *next < end && *next < STANDARD {
-        if sys::keep_across_exec(*next).is_err()
-            && let Err(e) = sys::open(c"/dev/null", raw::O_RDWR)
-        {
-            return Err(e);
+fn inherit(mut next: RawFd, end: RawFd) -> Done {
+    while next < end && next < STANDARD {
+        if sys::keep_across_exec(next).is_err() {
+            or_return!(sys::open(c"/dev/null", raw::O_RDWR));
         }
-        *next = next.wrapping_add(1);
+        next = next.wrapping_add(1);
     }
     Ok(())
 }
@@ -436,66 +315,50 @@ fn inherit(next: &mut RawFd, end: RawFd) -> Result<(), Errno> {
 /// Closes every number that is not passed. (Marking them close-on-exec would do for the program, but a child
 /// that hangs in exec must not hold its supervisor's pipes, sockets and locks.)
 #[inline(always)]
-fn close_others(job: &Job<'_>) -> Result<(), Errno> {
-    let mut refused = false;
-    let mut first = STANDARD as u32;
-    for map in job.plan.fds {
-        close_between(&mut first, map.target(), &mut refused);
-    }
+fn close_others(job: &Job<'_>) -> Done {
     let (low, high) = if job.pipe < job.program { (job.pipe, job.program) } else { (job.program, job.pipe) };
-    if low >= 0 {
-        close_between(&mut first, low as u32, &mut refused);
+    let mut first = STANDARD;
+    let mut refused = false;
+    for map in job.plan.fds {
+        refused |= close_below(&mut first, map.target());
     }
-    if high >= 0 {
-        close_between(&mut first, high as u32, &mut refused);
-    }
-    if sys::close_range(first, u32::MAX).is_err() || refused {
-        let closing = if scan(job) { Closing::Scan } else { Closing::CloseOnExec };
-        note(job, 8, closing as u32);
+    refused |= close_below(&mut first, low) | close_below(&mut first, high);
+    if refused | sys::close_range(first, RawFd::MAX).is_err() {
+        job.report.note_closing(if scan(job) { Closing::Scan } else { Closing::CloseOnExec });
     }
     Ok(())
 }
 
-/// Closes from `first` to below `kept`, which is passed.
+/// Closes from `first` to below `kept`, which is passed: whether that was refused.
 #[inline(always)]
-fn close_between(first: &mut u32, kept: u32, refused: &mut bool) {
-    if kept > *first && sys::close_range(*first, kept.wrapping_sub(1)).is_err() {
-        *refused = true;
-    }
+fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
+    let refused = kept > *first && sys::close_range(*first, kept.wrapping_sub(1)).is_err();
     if kept >= *first {
         *first = kept.wrapping_add(1);
     }
+    refused
 }
 
 /// Closes what `/proc/self/fd` lists; `false` if it cannot be read.
 fn scan(job: &Job<'_>) -> bool {
     let flags = raw::O_RDONLY | raw::O_DIRECTORY | raw::O_CLOEXEC;
     let Ok(dir) = sys::open(c"/proc/self/fd", flags) else { return false };
-    let mut buffer = [0u8; 1024];
+    let mut buffer = [0; 1024];
     // Ends at the end of the directory. Numbers only vanish meanwhile, and those behind are not read again.
-    loop {
-        let mut rest: &[u8] = match sys::entries(dir, &mut buffer) {
-            Ok(0) => break,
-            Ok(n) => match buffer.get(..n) {
-                Some(read) => read,
-                None => break,
-            },
-            Err(_) => {
-                sys::close(dir);
-                return false;
-            }
-        };
-        // Each entry is at least its head long, so this ends with the buffer.
-        while let Some((fd, tail)) = next_number(rest) {
-            rest = tail;
+    let whole = loop {
+        let Ok(length) = sys::entries(dir, &mut buffer) else { break false };
+        let Some(mut list) = buffer.get(..length).filter(|list| !list.is_empty()) else { break true };
+        // Each entry is at least its head long, so this ends with the list.
+        while let Some((fd, rest)) = next_number(list) {
+            list = rest;
             if fd >= STANDARD && fd != dir && fd != job.pipe && fd != job.program && !is_target(job.plan, fd)
             {
                 sys::close(fd);
             }
         }
-    }
+    };
     sys::close(dir);
-    true
+    whole
 }
 
 /// The first entry of a `linux_dirent64` list as a number (`.` and `..` are -1), and the rest.
@@ -509,7 +372,7 @@ fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
     for &byte in name {
         match byte {
             0 => break,
-            b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add((byte & 15) as RawFd),
+            b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add(RawFd::from(byte & 15)),
             _ => return Some((-1, rest)),
         }
     }
@@ -519,7 +382,7 @@ fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
 #[inline(always)]
 fn is_target(plan: &Plan<'_>, fd: RawFd) -> bool {
     for map in plan.fds {
-        if map.target() as RawFd == fd {
+        if map.target() == fd {
             return true;
         }
     }
@@ -527,14 +390,12 @@ fn is_target(plan: &Plan<'_>, fd: RawFd) -> bool {
 }
 
 #[inline(always)]
-pub(super) fn masks(plan: &Plan<'_>, mask: SigSet) -> Result<(), Errno> {
+pub(super) fn masks(plan: &Plan<'_>, mask: SigSet) -> Done {
     if let Some(bits) = plan.umask {
         sys::umask(bits);
     }
-    match sys::set_mask(mask) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(e),
-    }
+    or_return!(sys::set_mask(mask));
+    Ok(())
 }
 
 /// Returns on failure only. A file that may not be executed does not end the search, but is the answer if
@@ -542,10 +403,7 @@ pub(super) fn masks(plan: &Plan<'_>, mask: SigSet) -> Result<(), Errno> {
 #[inline(always)]
 pub(super) fn exec(plan: &Plan<'_>, program: RawFd) -> Errno {
     let (argv, environ) = (plan.argv.as_ptr(), plan.environ.as_ptr());
-    let paths = match plan.program {
-        Program::Open(_) => return sys::execveat(program, argv, environ),
-        Program::Paths(paths) => paths,
-    };
+    let Program::Paths(paths) = plan.program else { return sys::execveat(program, argv, environ) };
     let mut answer = Errno::ENOENT;
     for &path in paths.pointers() {
         let errno = sys::execve(path, argv, environ);

@@ -13,7 +13,8 @@ use rustix::{
 use super::{
     Child, Closing, Group, Mechanism, ParentCheck, Pidfd, Placement, Plan, Program, Slot, SpawnError, Step,
     attempt::{self, Way},
-    child::{self, Job, Report},
+    child,
+    job::{Job, Report},
     stack::Stack,
 };
 use crate::{Errno, Pid, Signal, reap, sys};

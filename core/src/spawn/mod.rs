@@ -39,6 +39,7 @@
 mod attempt;
 #[allow(unsafe_code)]
 mod child;
+mod job;
 mod launch;
 mod outcome;
 mod plan;

@@ -47,9 +47,9 @@ impl<'a> FdMap<'a> {
         FdMap { source, target, moved: Cell::new(-1) }
     }
 
-    /// The number in the child.
-    pub const fn target(&self) -> u32 {
-        self.target
+    /// The number in the child; negative only where it cannot be one, which the plan's check refuses.
+    pub const fn target(&self) -> RawFd {
+        self.target as RawFd
     }
 
     pub(super) fn source(&self) -> RawFd {
@@ -122,7 +122,7 @@ pub struct Plan<'a> {
     /// Limits, applied in order.
     pub rlimits: &'a [Rlimit],
     /// Niceness, -20 to 19.
-    pub nice: Option<i8>,
+    pub nice: Option<i32>,
     /// -1000 to 1000, see proc_pid_oom_score_adj(5).
     pub oom_score_adj: Option<i16>,
     /// User and groups. Any change makes the spawn a plain fork.

@@ -31,14 +31,15 @@ fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
     let run = || {
         child::dispositions(plan).map_err(at(Step::Dispositions))?;
         child::rlimits(plan).map_err(at(Step::Rlimits))?;
-        child::nice(plan).map_err(at(Step::Nice))?;
+        plan.nice.map_or(Ok(()), sys::set_nice).map_err(at(Step::Nice))?;
         child::oom_score(score.as_bytes()).map_err(at(Step::OomScore))?;
-        child::groups(plan).map_err(at(Step::Groups))?;
-        child::gid(plan).map_err(at(Step::Gid))?;
-        child::uid(plan).map_err(at(Step::Uid))?;
-        child::cwd(plan).map_err(at(Step::Cwd))?;
+        let new = plan.credentials;
+        new.groups.map_or(Ok(()), sys::set_groups).map_err(at(Step::Groups))?;
+        new.gid.map_or(Ok(()), sys::set_gid).map_err(at(Step::Gid))?;
+        new.uid.map_or(Ok(()), sys::set_uid).map_err(at(Step::Uid))?;
+        plan.cwd.map_or(Ok(()), sys::chdir).map_err(at(Step::Cwd))?;
         child::no_new_privs(plan).map_err(at(Step::NoNewPrivs))?;
-        child::place_fds(plan).map_err(at(Step::Fds))?;
+        child::place_fds(plan.fds).map_err(at(Step::Fds))?;
         child::masks(plan, mask).map_err(at(Step::Mask))?;
         Err((Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
     };

@@ -109,7 +109,7 @@ fn descriptors_land_where_they_were_sent_whatever_overlaps() {
     maps.sort_by_key(FdMap::target);
     let mut script = String::new();
     for n in 0..4 {
-        write!(script, "[ \"$(cat <&{})\" = {n} ] || exit {};", numbers[(n + 1) % 4], n + 1).unwrap();
+        write!(script, "[ \"$(cat /proc/self/fd/{})\" = {n} ] || exit {};", numbers[(n + 1) % 4], n + 1).unwrap();
     }
     script += "ls /proc/self/fd | wc -l | grep -qx 8 || exit 9";
     let mut plan = sh(&script);
