@@ -48,4 +48,6 @@ pub mod image;
 // A child's life.
 pub mod spawn;
 
+pub mod signal;
+
 pub mod reap;

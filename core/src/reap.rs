@@ -99,6 +99,8 @@ pub enum Target<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReapError {
+    /// It was reaped before, and whoever did it has the status.
+    Taken,
     /// It has ended, somebody else took its status, and this kernel does not keep it.
     Lost,
     /// It is no child of ours and has not ended.
@@ -110,7 +112,7 @@ pub enum ReapError {
 /// A change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It ended and is reaped.
+    /// It ended.
     Ended(Exit),
     /// A signal stopped it.
     Stopped(Signal),
@@ -129,21 +131,24 @@ pub fn try_reap(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
     }
 }
 
-/// The next end, stop or continuation, each reported once. Never blocks.
+/// The next stop or continuation, each reported once; an end is reported too and not taken. Never blocks.
 ///
 /// # Errors
 /// [`ReapError`].
-pub fn next_change(child: Target<'_>) -> Result<Option<Change>, ReapError> {
-    change(child, raw::WEXITED | raw::WSTOPPED | raw::WCONTINUED)
+pub fn next_stop(child: Target<'_>) -> Result<Option<Change>, ReapError> {
+    match change(child, raw::WSTOPPED | raw::WCONTINUED)? {
+        None => change(child, raw::WEXITED | raw::WNOWAIT),
+        stop => Ok(stop),
+    }
 }
 
 /// How the child ended, if it has, without reaping it: its number stays taken. Never blocks.
 ///
 /// # Errors
 /// [`ReapError`].
-pub fn peek(child: Target<'_>) -> Result<Option<Status>, ReapError> {
+pub fn peek(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
     match change(child, raw::WEXITED | raw::WNOWAIT)? {
-        Some(Change::Ended(exit)) => Ok(Some(exit.status)),
+        Some(Change::Ended(exit)) => Ok(Some(exit)),
         _ => Ok(None),
     }
 }

@@ -521,6 +521,28 @@ pub(crate) fn signal_pidfd(pidfd: RawFd, signal: Option<Signal>, flags: u32) -> 
 /// `PIDFD_SIGNAL_PROCESS_GROUP` (`include/uapi/linux/pidfd.h`): to the group that the process leads or led.
 pub(crate) const TO_GROUP: u32 = 1 << 2;
 
+/// `kill(pid, signal)`. Only for a child of ours that is not reaped: nothing else pins the number.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
+pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
+    // SAFETY: takes numbers only; a `Pid` is one process, never a group or everybody.
+    unit(unsafe { syscall!(__NR_kill, int(pid.raw()), int(signal.raw())) })
+}
+
+/// `kill(-pgid, signal)`. Only for a group whose leader is our unreaped child.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
+///
+/// # Errors
+/// - `ESRCH`: no member is left; also for 1, whose negative is everybody and is never sent.
+pub(crate) fn kill_group(pgid: Pid, signal: Signal) -> Result<(), Errno> {
+    if pgid == Pid::INIT {
+        return Err(Errno::ESRCH);
+    }
+    // SAFETY: takes numbers only.
+    unit(unsafe { syscall!(__NR_kill, int(pgid.raw().wrapping_neg()), int(signal.raw())) })
+}
+
 /// Whom [`waitid`] waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFor<'a> {

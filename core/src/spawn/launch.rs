@@ -153,7 +153,7 @@ impl Launcher {
             closing: Closing::from_note(notes),
         };
         let leads = matches!(plan.group, Group::Own | Group::Session);
-        Ok(Child { pid, pidfd, pgid: leads.then_some(pid), mechanism })
+        Ok(Child::new(pid, pidfd, leads.then_some(pid), mechanism))
     }
 }
 

@@ -42,6 +42,7 @@ mod child;
 mod job;
 mod launch;
 mod outcome;
+mod owned;
 mod plan;
 mod replace;
 mod slot;
@@ -50,7 +51,8 @@ mod stack;
 mod tests;
 
 pub use launch::Launcher;
-pub use outcome::{Child, Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, SpawnError, Step};
+pub use outcome::{Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, SpawnError, Step};
+pub use owned::Child;
 pub use plan::{Credentials, FdMap, Group, Keep, Plan, Program, Rlimit};
 pub use replace::replace;
 pub use slot::Slot;

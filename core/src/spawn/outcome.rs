@@ -1,11 +1,9 @@
-//! What a spawn gives back: the child, or the step that failed; and how it was done.
+//! What a spawn gives back beside the child: the step that failed, or how it was done.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-
-use crate::{Errno, Pid};
+use crate::Errno;
 
 /// A step of a spawn, in the order they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,44 +246,5 @@ impl Mechanism {
     /// Whether the child shared memory with the supervisor, so that the cost did not depend on its size.
     pub const fn shares_memory(&self) -> bool {
         matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Clone)
-    }
-}
-
-/// A started child that nobody has reaped yet.
-///
-/// Dropping it closes the pidfd and nothing else: the process goes on, and its status waits to be taken.
-#[derive(Debug)]
-#[must_use = "a dropped child is a process that nobody reaps"]
-pub struct Child {
-    pub(super) pid: Pid,
-    pub(super) pidfd: Option<OwnedFd>,
-    pub(super) pgid: Option<Pid>,
-    pub(super) mechanism: Mechanism,
-}
-
-impl Child {
-    /// Its pid in the caller's pid namespace.
-    pub const fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    /// Its pidfd. `None` where this kernel or a filter has none.
-    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
-        self.pidfd.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Its group at the start, where it is not the caller's.
-    pub const fn pgid(&self) -> Option<Pid> {
-        self.pgid
-    }
-
-    /// What happened in this spawn.
-    pub const fn mechanism(&self) -> Mechanism {
-        self.mechanism
-    }
-
-    /// The pid, the pidfd and the group, for a caller that keeps them itself.
-    pub fn into_parts(self) -> (Pid, Option<OwnedFd>, Option<Pid>) {
-        (self.pid, self.pidfd, self.pgid)
     }
 }

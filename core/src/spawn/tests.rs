@@ -15,7 +15,7 @@ use super::*;
 use crate::{
     Errno,
     image::{Packer, Table},
-    reap::{self, Exit, Status, Target},
+    reap::{Exit, Status},
 };
 
 fn table(strings: &[&str]) -> Table<'static> {
@@ -37,9 +37,8 @@ fn sh(script: &str) -> Plan<'static> {
 }
 
 fn end_of(child: &Child) -> Exit {
-    let target = child.pidfd().map_or(Target::Pid(child.pid()), Target::Pidfd);
     for _ in 0..2000 {
-        if let Some(exit) = reap::try_reap(target).unwrap() {
+        if let Some(exit) = child.try_reap().unwrap() {
             return exit;
         }
         thread::sleep(Duration::from_millis(5));
@@ -109,7 +108,8 @@ fn descriptors_land_where_they_were_sent_whatever_overlaps() {
     maps.sort_by_key(FdMap::target);
     let mut script = String::new();
     for n in 0..4 {
-        write!(script, "[ \"$(cat /proc/self/fd/{})\" = {n} ] || exit {};", numbers[(n + 1) % 4], n + 1).unwrap();
+        write!(script, "[ \"$(cat /proc/self/fd/{})\" = {n} ] || exit {};", numbers[(n + 1) % 4], n + 1)
+            .unwrap();
     }
     script += "ls /proc/self/fd | wc -l | grep -qx 8 || exit 9";
     let mut plan = sh(&script);

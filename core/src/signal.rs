@@ -1,0 +1,49 @@
+//! Signals, to somebody who cannot turn into somebody else.
+//!
+//! A process is signalled through its pidfd. A group is signalled through its leader's pidfd where the kernel can
+//! do that, also after the leader was reaped (Linux ≥ 6.9). Below that its number is used only while our own unreaped leader
+//! keeps the kernel from giving it to anybody else. There is no function that takes a number alone.
+#![forbid(unsafe_code)]
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+
+use crate::{Errno, sys};
+
+/// How a group can be signalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GroupMeans {
+    /// `PIDFD_SIGNAL_PROCESS_GROUP`, Linux ≥ 6.9: safe at any time.
+    Pidfd,
+    /// By number, while the leader is our unreaped child.
+    UnreapedLeader,
+}
+
+/// Asks the kernel by which means groups can be signalled: sends nothing, to the caller's own process.
+pub fn group_means(own_pidfd: Option<BorrowedFd<'_>>) -> GroupMeans {
+    match own_pidfd.map(|fd| sys::signal_pidfd(fd.as_raw_fd(), None, sys::TO_GROUP)) {
+        // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
+        Some(Ok(()) | Err(Errno::ESRCH)) => GroupMeans::Pidfd,
+        _ => GroupMeans::UnreapedLeader,
+    }
+}
+
+/// Why no signal was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SignalError {
+    /// Nobody is there any more.
+    Gone,
+    /// The process does not lead a group of ours.
+    NoGroup,
+    /// Nothing keeps the number from being somebody else's.
+    Unpinned,
+    /// What the kernel answered.
+    Errno(Errno),
+}
+
+impl From<Errno> for SignalError {
+    fn from(errno: Errno) -> SignalError {
+        if errno == Errno::ESRCH { SignalError::Gone } else { SignalError::Errno(errno) }
+    }
+}
