@@ -47,3 +47,25 @@ impl From<Errno> for SignalError {
         if errno == Errno::ESRCH { SignalError::Gone } else { SignalError::Errno(errno) }
     }
 }
+
+/// The signals that the calling thread blocks, bit `n - 1` for signal `n`.
+pub fn blocked() -> Result<u64, Errno> {
+    sys::mask()
+}
+
+/// Blocks every signal on the calling thread: what it blocked before. A thread of a library does this first, so that
+/// signals go to the threads of the program.
+///
+/// # Errors
+/// None that a kernel gives; a filter may.
+pub fn block_all() -> Result<u64, Errno> {
+    sys::set_mask(sys::SigSet::MAX)
+}
+
+/// Blocks exactly these signals on the calling thread.
+///
+/// # Errors
+/// As [`block_all`].
+pub fn block(mask: u64) -> Result<(), Errno> {
+    sys::set_mask(mask).map(drop)
+}

@@ -160,6 +160,17 @@ pub(crate) fn set_mask(set: SigSet) -> Result<SigSet, Errno> {
     unit(ret).map(|()| old)
 }
 
+/// `rt_sigprocmask(SIG_SETMASK, NULL, &old)`: the mask.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigprocmask.2.html>
+pub(crate) fn mask() -> Result<SigSet, Errno> {
+    let mut old: SigSet = 0;
+    let at = ptr::from_mut(&mut old) as usize;
+    // SAFETY: writes one set, of the size that is passed.
+    let ret = unsafe { syscall!(__NR_rt_sigprocmask, raw::SIG_SETMASK as usize, 0, at, size_of::<SigSet>()) };
+    unit(ret).map(|()| old)
+}
+
 /// What a signal does, as `rt_sigaction(2)` takes it (`include/linux/signal_types.h`).
 #[repr(C)]
 struct Action {

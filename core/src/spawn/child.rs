@@ -38,14 +38,13 @@ use crate::{
 pub(super) fn clone_child(
     way: Way,
     stack: &mut Stack,
-    job: &mut Job<'_>,
+    job: &Job<'_>,
 ) -> Result<(Pid, Option<OwnedFd>), Errno> {
     let old = match sys::set_mask(SigSet::MAX) {
         Ok(old) => old,
         Err(e) => return Err(e),
     };
-    job.mask = if job.plan.keep.mask { old } else { 0 };
-    let arg = ptr::from_ref(&*job) as usize;
+    let arg = ptr::from_ref(job) as usize;
     let place = job.slot.place();
     let cloned = if way.is_clone3() {
         let args = way.clone_args(stack, place, job.plan.cgroup);
@@ -148,7 +147,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(NoNewPrivs, no_new_privs(plan));
     step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
-    step!(Mask, masks(plan, job.mask));
+    step!(Mask, masks(plan));
     job.report.step.store(Step::Exec as u32, Ordering::Release);
     tell(job);
     fail(job, exec(plan, job.program))
@@ -390,11 +389,11 @@ fn is_target(plan: &Plan<'_>, fd: RawFd) -> bool {
 }
 
 #[inline(always)]
-pub(super) fn masks(plan: &Plan<'_>, mask: SigSet) -> Done {
+pub(super) fn masks(plan: &Plan<'_>) -> Done {
     if let Some(bits) = plan.umask {
         sys::umask(bits);
     }
-    or_return!(sys::set_mask(mask));
+    or_return!(sys::set_mask(plan.keep.mask.unwrap_or(0)));
     Ok(())
 }
 

@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::RawFd;
 
 use super::{Closing, ParentCheck, Plan, Slot};
-use crate::sys::SigSet;
 
 /// What the child tells its parent: in shared memory, or the same numbers through a pipe.
 #[derive(Debug, Default)]
@@ -61,8 +60,6 @@ pub(super) struct Job<'a> {
     pub(super) supervisor_pidfd: RawFd,
     /// `cgroup.procs` of the leaf, if the child has to write itself into it; else -1.
     pub(super) leaf: RawFd,
-    /// The mask to run the program with.
-    pub(super) mask: SigSet,
     /// The open program file, above all targets; -1 where there are paths.
     pub(super) program: RawFd,
     /// The score for the out-of-memory killer as text; empty if it stays.

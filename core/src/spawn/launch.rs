@@ -91,7 +91,6 @@ impl Launcher {
             leaf: -1,
             program: number(program.as_ref()),
             oom_score: oom_score.as_bytes(),
-            mask: 0,
         };
         let share = self.shares_memory && !plan.credentials.change_something();
         let mut refused = Errno::ENOSYS;

@@ -45,6 +45,7 @@ mod outcome;
 mod owned;
 mod plan;
 mod replace;
+mod retry;
 mod slot;
 mod stack;
 #[cfg(test)]
@@ -55,4 +56,5 @@ pub use outcome::{Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, Sp
 pub use owned::Child;
 pub use plan::{Credentials, FdMap, Group, Keep, Plan, Program, Rlimit};
 pub use replace::replace;
+pub use retry::{RETRIES, delay};
 pub use slot::Slot;

@@ -80,16 +80,12 @@ impl Child {
     /// - [`SignalError::Gone`]: it was reaped. (A zombie answers like a living process.)
     /// - [`SignalError::Errno`]: `EPERM` after it has become another user.
     pub fn signal(&self, signal: Signal) -> Result<(), SignalError> {
-        let sent = match self.pidfd() {
-            Some(pidfd) => match sys::signal_pidfd(pidfd.as_raw_fd(), Some(signal), 0) {
-                Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL) => {
-                    self.by_number(|pid| sys::kill(pid, signal))
-                }
-                sent => sent.map_err(SignalError::from),
-            },
-            None => self.by_number(|pid| sys::kill(pid, signal)),
-        };
-        sent
+        match self.pidfd().map(|pidfd| sys::signal_pidfd(pidfd.as_raw_fd(), Some(signal), 0)) {
+            None | Some(Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) => {
+                self.by_number(|pid| sys::kill(pid, signal))
+            }
+            Some(sent) => Ok(sent?),
+        }
     }
 
     /// Sends a signal to the group that the child was started as the leader of.
@@ -119,7 +115,7 @@ impl Child {
         if !self.lock() {
             return Err(ReapError::Taken);
         }
-        let answer = reap::try_reap(self.target());
+        let answer = self.ask(reap::try_reap);
         let over = matches!(answer, Ok(Some(_)) | Err(ReapError::Lost));
         self.state.store(if over { REAPED } else { UNREAPED }, Ordering::Release);
         answer
@@ -130,7 +126,7 @@ impl Child {
     /// # Errors
     /// [`ReapError`].
     pub fn peek(&self) -> Result<Option<Exit>, ReapError> {
-        if self.is_reaped() { Err(ReapError::Taken) } else { reap::peek(self.target()) }
+        if self.is_reaped() { Err(ReapError::Taken) } else { self.ask(reap::peek) }
     }
 
     /// The next stop or continuation of the child, each reported once. Never blocks.
@@ -138,11 +134,17 @@ impl Child {
     /// # Errors
     /// [`ReapError`].
     pub fn next_stop(&self) -> Result<Option<Change>, ReapError> {
-        if self.is_reaped() { Err(ReapError::Taken) } else { reap::next_stop(self.target()) }
+        if self.is_reaped() { Err(ReapError::Taken) } else { self.ask(reap::next_stop) }
     }
 
-    fn target(&self) -> Target<'_> {
-        self.pidfd().map_or(Target::Pid(self.pid), Target::Pidfd)
+    /// Asks through the pidfd; where that is refused by number, which is ours while the child is unreaped.
+    fn ask<T>(&self, what: fn(Target<'_>) -> Result<T, ReapError>) -> Result<T, ReapError> {
+        match self.pidfd().map(|pidfd| what(Target::Pidfd(pidfd))) {
+            None | Some(Err(ReapError::Errno(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL))) => {
+                what(Target::Pid(self.pid))
+            }
+            Some(answer) => answer,
+        }
     }
 
     /// Uses the number while nobody can reap.

@@ -89,8 +89,9 @@ impl Credentials<'_> {
 /// signal at its default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// The calling thread's mask. A blocked death signal then stays pending in the program.
-    pub mask: bool,
+    /// The mask to run the program with, bit `n - 1` for signal `n`; the default is none. A blocked death signal
+    /// stays pending in the program.
+    pub mask: Option<u64>,
     /// Which signals are ignored. (Handlers never survive exec.)
     pub ignored: bool,
 }
@@ -157,7 +158,7 @@ impl<'a> Plan<'a> {
             death_signal: Some(Signal::TERM),
             no_new_privs: false,
             umask: None,
-            keep: Keep { mask: false, ignored: false },
+            keep: Keep { mask: None, ignored: false },
         }
     }
 

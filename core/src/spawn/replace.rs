@@ -27,7 +27,6 @@ fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
     let program = launch::open_program(plan).map_err(at(Step::Prepare))?;
     let score = launch::score_text(plan);
     let old = sys::set_mask(sys::SigSet::MAX).map_err(at(Step::Prepare))?;
-    let mask = if plan.keep.mask { old } else { 0 };
     let run = || {
         child::dispositions(plan).map_err(at(Step::Dispositions))?;
         child::rlimits(plan).map_err(at(Step::Rlimits))?;
@@ -40,7 +39,7 @@ fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
         plan.cwd.map_or(Ok(()), sys::chdir).map_err(at(Step::Cwd))?;
         child::no_new_privs(plan).map_err(at(Step::NoNewPrivs))?;
         child::place_fds(plan.fds).map_err(at(Step::Fds))?;
-        child::masks(plan, mask).map_err(at(Step::Mask))?;
+        child::masks(plan).map_err(at(Step::Mask))?;
         Err((Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
     };
     let failed = run();
