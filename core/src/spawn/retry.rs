@@ -26,6 +26,7 @@ pub fn delay(error: SpawnError, tries: u32, jitter: u8) -> Option<Duration> {
         (Step::Exec, Errno::ETXTBSY) => 1u64.wrapping_shl(tries),
         _ => return None,
     };
-    let whole = Duration::from_millis(millis);
-    Some(whole.saturating_sub(whole.saturating_mul(u32::from(jitter)) / 1024))
+    let micros = millis.saturating_mul(1000);
+    let off = micros.saturating_mul(u64::from(jitter)) >> 10;
+    Some(Duration::from_micros(micros.saturating_sub(off)))
 }
