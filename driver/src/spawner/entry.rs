@@ -1,0 +1,155 @@
+//! One child, as its spawner keeps it until it has ended.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use pidward_core::{
+    Pid, Signal,
+    reap::{Exit, ReapError},
+    signal::{GroupMeans, SignalError},
+    spawn,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::queue::lock;
+
+/// How a child ended; `None` when somebody else took its status and the kernel does not remember.
+pub(crate) type Ended = Option<Exit>;
+
+/// How often a child without a pidfd is asked whether it has ended.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The thread that made a child. While it lives, its children get no death signal.
+#[derive(Debug, Default)]
+pub(crate) struct Maker {
+    children: AtomicUsize,
+}
+
+impl Maker {
+    pub(super) fn has_children(&self) -> bool {
+        self.children.load(Ordering::Acquire) > 0
+    }
+}
+
+/// One child.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(super) key: u64,
+    pub(crate) child: spawn::Child,
+    maker: Arc<Maker>,
+    means: GroupMeans,
+    kill_on_drop: bool,
+    /// A [`Child`](crate::Child) holds it.
+    owned: AtomicBool,
+    ended: Mutex<Option<Ended>>,
+    wake: Condvar,
+}
+
+impl Entry {
+    pub(super) fn new(
+        key: u64,
+        child: spawn::Child,
+        maker: Arc<Maker>,
+        means: GroupMeans,
+        kill_on_drop: bool,
+    ) -> Entry {
+        maker.children.fetch_add(1, Ordering::AcqRel);
+        let (owned, ended) = (AtomicBool::new(true), Mutex::default());
+        Entry { key, child, maker, means, kill_on_drop, owned, ended, wake: Condvar::new() }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.child.pid()
+    }
+
+    pub(crate) const fn means(&self) -> GroupMeans {
+        self.means
+    }
+
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owned.load(Ordering::Acquire)
+    }
+
+    pub(crate) const fn kill_on_drop(&self) -> bool {
+        self.kill_on_drop
+    }
+
+    /// Its owner lets go. A zombie that was kept so that its group's number stays ours goes too.
+    pub(crate) fn detach(&self) {
+        self.owned.store(false, Ordering::Release);
+        if self.ended().is_some() {
+            let _ = self.child.try_reap();
+        }
+    }
+
+    /// How it ended, as far as anybody has looked.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        *lock(&self.ended)
+    }
+
+    /// Looks whether it has ended: the answer, and whether this call was the first to see it.
+    ///
+    /// The status is taken at once where its group can be signalled without it. Otherwise the owner's zombie stays, since
+    /// it alone keeps the group's number from being given away; the status is known all the same.
+    pub(crate) fn look(&self) -> (Option<Ended>, bool) {
+        let mut ended = lock(&self.ended);
+        if ended.is_some() {
+            return (*ended, false);
+        }
+        let keep = self.means != GroupMeans::Pidfd && self.child.pgid().is_some() && self.is_owned();
+        let answer = if keep { self.child.peek() } else { self.child.try_reap() };
+        *ended = match answer {
+            Ok(exit) => exit.map(Some),
+            Err(ReapError::Errno(e)) => {
+                log::warn!("waiting for process {} fails: {e}", self.pid());
+                None
+            }
+            Err(_) => {
+                log::warn!("the status of process {} was taken by somebody else", self.pid());
+                Some(None)
+            }
+        };
+        if ended.is_some() {
+            self.maker.children.fetch_sub(1, Ordering::AcqRel);
+            self.wake.notify_all();
+        }
+        (*ended, ended.is_some())
+    }
+
+    /// Blocks until it has probably ended or `until` has passed; the caller then looks.
+    pub(crate) fn block(&self, until: Option<Instant>) {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match self.child.pidfd() {
+            Some(pidfd) => {
+                let time = left.and_then(|left| Timespec::try_from(left).ok());
+                // An interruption is a wake-up like any other.
+                let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], time.as_ref());
+            }
+            None => {
+                let wait = left.map_or(POLL_INTERVAL, |left| left.min(POLL_INTERVAL));
+                let ended = lock(&self.ended);
+                if ended.is_none() {
+                    drop(self.wake.wait_timeout(ended, wait));
+                }
+            }
+        }
+    }
+
+    /// Sends a signal to the child itself. Nothing is sent to one that has ended.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), SignalError> {
+        if self.ended().is_some() { Err(SignalError::Gone) } else { self.child.signal(signal) }
+    }
+
+    /// Sends a signal to its group, or to the child alone where it leads none.
+    pub(crate) fn signal_tree(&self, signal: Signal) -> Result<(), SignalError> {
+        match self.child.signal_group(signal, self.means) {
+            Err(SignalError::NoGroup) => self.signal(signal),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What the handles, the threads and the children of one spawner have in common.
+
+use std::{
+    collections::HashMap,
+    io, process,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use pidward_core::{signal::GroupMeans, spawn};
+use rustix::{
+    event::{EventfdFlags, epoll, eventfd},
+    fd::OwnedFd,
+    io::Errno,
+};
+
+use super::{
+    builder::Config,
+    entry::{Entry, Maker},
+    queue::{Queue, lock},
+};
+
+/// The key of the events thread's own wake-up; children count from 1.
+pub(super) const WAKE: u64 = 0;
+
+/// One spawner thread, as askers see it.
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Milliseconds since the spawner began at which it took the request it is at, plus 1; 0 while idle.
+    pub(super) busy_since: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) config: Config,
+    pub(super) queue: Queue,
+    pub(super) means: GroupMeans,
+    pub(super) markers: Markers,
+    children: Mutex<HashMap<u64, Arc<Entry>>>,
+    pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
+    pub(super) joins: Mutex<Vec<JoinHandle<()>>>,
+    next_key: AtomicU64,
+    /// All handles are gone.
+    closed: AtomicBool,
+    pub(super) epoll: OwnedFd,
+    pub(super) wake: OwnedFd,
+    began: Instant,
+    owner: u32,
+}
+
+/// What every child of this spawner carries.
+#[derive(Debug)]
+pub(super) struct Markers {
+    /// `PIDWARD_TREE_<run id>`.
+    pub(super) tree_name: String,
+    /// The installation id.
+    pub(super) tree_value: String,
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, means: GroupMeans, markers: Markers) -> io::Result<Shared> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        Ok(Shared {
+            queue: Queue::new(config.queue),
+            config,
+            means,
+            markers,
+            children: Mutex::default(),
+            lanes: Mutex::default(),
+            joins: Mutex::default(),
+            next_key: AtomicU64::new(WAKE + 1),
+            closed: AtomicBool::new(false),
+            epoll,
+            wake,
+            began: Instant::now(),
+            owner: process::id(),
+        })
+    }
+
+    /// Whether this is the process that made the spawner, not a forked copy of it.
+    pub(crate) fn is_ours(&self) -> bool {
+        process::id() == self.owner
+    }
+
+    /// Milliseconds since the spawner began.
+    pub(super) fn clock(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes a fresh child in: from here on it is watched, and reaped when it ends.
+    pub(super) fn adopt(&self, child: spawn::Child, maker: &Arc<Maker>, kill_on_drop: bool) -> Arc<Entry> {
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(Entry::new(key, child, Arc::clone(maker), self.means, kill_on_drop));
+        lock(&self.children).insert(key, Arc::clone(&entry));
+        match entry.child.pidfd() {
+            Some(pidfd) => {
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+                if let Err(e) = epoll::add(&self.epoll, pidfd, epoll::EventData::new_u64(key), flags) {
+                    log::warn!("process {} is watched by polling: {e}", entry.pid());
+                    self.poll_from_now_on();
+                }
+            }
+            None => self.poll_from_now_on(),
+        }
+        entry
+    }
+
+    /// Looks whether the child has ended; the first to see it takes it off the list.
+    pub(crate) fn look(&self, entry: &Entry) -> Option<super::entry::Ended> {
+        let (ended, first) = entry.look();
+        if first {
+            if let Some(pidfd) = entry.child.pidfd() {
+                // It may never have been added.
+                let _ = epoll::delete(&self.epoll, pidfd);
+            }
+            lock(&self.children).remove(&entry.key);
+            if self.is_closed() {
+                self.queue.wake_all();
+                self.wake();
+            }
+        }
+        ended
+    }
+
+    /// Blocks until the child has ended (`Some`) or `until` has passed.
+    pub(crate) fn wait(&self, entry: &Entry, until: Option<Instant>) -> Option<super::entry::Ended> {
+        // Ends with the child or at the deadline.
+        loop {
+            if let Some(ended) = self.look(entry) {
+                return Some(ended);
+            }
+            if until.is_some_and(|until| until <= Instant::now()) {
+                return None;
+            }
+            entry.block(until);
+        }
+    }
+
+    pub(super) fn child(&self, key: u64) -> Option<Arc<Entry>> {
+        lock(&self.children).get(&key).cloned()
+    }
+
+    pub(super) fn children(&self) -> Vec<Arc<Entry>> {
+        lock(&self.children).values().cloned().collect()
+    }
+
+    pub(super) fn has_children(&self) -> bool {
+        !lock(&self.children).is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// No more requests. Those that wait are told.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for ask in self.queue.close() {
+            let _ = ask.answer(Err(crate::SpawnError::shut_down()));
+        }
+        self.wake();
+    }
+
+    /// Wakes the events thread.
+    pub(super) fn wake(&self) {
+        // Full means that a wake-up is pending already.
+        if let Err(e) = rustix::io::write(&self.wake, &1u64.to_ne_bytes())
+            && e != Errno::AGAIN
+        {
+            log::error!("the events thread cannot be woken: {e}");
+        }
+    }
+
+    fn poll_from_now_on(&self) {
+        self.wake();
+    }
+
+    /// Whether a child can only be watched by asking again and again.
+    pub(super) fn polls(&self) -> bool {
+        lock(&self.children).values().any(|entry| entry.child.pidfd().is_none())
+    }
+
+    /// Joins every thread that has nothing to live for.
+    pub(super) fn join(&self) {
+        let joins = std::mem::take(&mut *lock(&self.joins));
+        for join in joins {
+            // A panic there was logged when it was caught.
+            let _ = join.join();
+        }
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.config.idle
+    }
+}
