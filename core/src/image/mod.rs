@@ -68,11 +68,13 @@ pub struct Table<'b> {
 
 impl<'b> Table<'b> {
     /// The list for `execve(2)`.
+    #[inline(always)] // on the child's path, as is `pointers`
     pub const fn as_ptr(&self) -> *const *const u8 {
         self.pointers.as_ptr()
     }
 
     /// The pointers without the NULL.
+    #[inline(always)]
     pub fn pointers(&self) -> &'b [*const u8] {
         self.pointers.split_last().map_or(&[], |(_, list)| list)
     }
