@@ -4,9 +4,9 @@
 //! survive a clearing, and inherited entries that are no variables go along.
 #![forbid(unsafe_code)]
 
-use core::fmt;
+use core::{fmt, iter};
 
-use super::{PackError, Packer, Sink, Size, Table, room_for};
+use super::{PackError, Packer, Parts, Size, Table, measure, room_for};
 
 /// One change to the inherited environ. Changes apply in order, the later wins. Debug shows names, never
 /// values.
@@ -40,15 +40,16 @@ impl Change<'_> {
     }
 
     fn check(&self) -> Result<(), PackError> {
-        let (name, value): (&[u8], &[u8]) = match *self {
-            Change::Set { name, value } => (name, value),
-            Change::Remove { name } => (name, b""),
-            Change::Clear => return Ok(()),
-        };
+        let (Change::Set { name, .. } | Change::Remove { name }) = *self else { return Ok(()) };
         if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
             return Err(PackError::Name);
         }
-        room_for(&[value]).map(|_| ())
+        self.set().map_or(Ok(()), |parts| room_for(&parts).map(|_| ()))
+    }
+
+    /// The entry that a change sets.
+    fn set(&self) -> Option<Parts<'_>> {
+        if let Change::Set { name, value } = *self { Some([name, b"=", value]) } else { None }
     }
 }
 
@@ -70,12 +71,11 @@ impl fmt::Debug for Change<'_> {
 /// # Errors
 /// [`PackError::Nul`], [`PackError::BytesFull`], [`PackError::PointersFull`].
 pub fn pack_argv<'b, 'a>(
-    mut packer: Packer<'b>,
+    packer: Packer<'b>,
     arg0: &[u8],
     args: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Table<'b>, PackError> {
-    put_argv(&mut packer, arg0, args)?;
-    Ok(packer.finish())
+    packer.pack(argv(arg0, args))
 }
 
 /// What [`pack_argv`] needs for the same list.
@@ -83,9 +83,7 @@ pub fn pack_argv<'b, 'a>(
 /// # Errors
 /// [`PackError::Nul`].
 pub fn argv_size<'a>(arg0: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Result<Size, PackError> {
-    let mut size = Size::EMPTY;
-    put_argv(&mut size, arg0, args)?;
-    Ok(size)
+    measure(argv(arg0, args))
 }
 
 /// Packs environ: the inherited entries (`NAME=value`, without NUL), then what is set, in the order of the
@@ -106,13 +104,13 @@ pub fn argv_size<'a>(arg0: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Resul
 /// # Errors
 /// [`PackError::Name`], [`PackError::Nul`], [`PackError::BytesFull`], [`PackError::PointersFull`].
 pub fn pack_environ<'b, 'a>(
-    mut packer: Packer<'b>,
+    packer: Packer<'b>,
     inherited: impl Iterator<Item = &'a [u8]>,
     changes: &[Change<'_>],
     keep_prefix: &[u8],
 ) -> Result<Table<'b>, PackError> {
-    put_environ(&mut packer, inherited, changes, keep_prefix)?;
-    Ok(packer.finish())
+    changes.iter().try_for_each(Change::check)?;
+    packer.pack(environ(inherited, changes, keep_prefix))
 }
 
 /// What [`pack_environ`] needs for the same list.
@@ -124,55 +122,30 @@ pub fn environ_size<'a>(
     changes: &[Change<'_>],
     keep_prefix: &[u8],
 ) -> Result<Size, PackError> {
-    let mut size = Size::EMPTY;
-    put_environ(&mut size, inherited, changes, keep_prefix)?;
-    Ok(size)
+    changes.iter().try_for_each(Change::check)?;
+    measure(environ(inherited, changes, keep_prefix))
 }
 
-fn put_argv<'a>(
-    sink: &mut impl Sink,
-    arg0: &[u8],
-    args: impl Iterator<Item = &'a [u8]>,
-) -> Result<(), PackError> {
-    sink.put(&[arg0])?;
-    for arg in args {
-        sink.put(&[arg])?;
-    }
-    Ok(())
+fn argv<'a, 'i: 'a>(arg0: &'a [u8], args: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = Parts<'a>> {
+    iter::once([arg0, b"", b""]).chain(args.map(|arg| [arg, b"", b""]))
 }
 
-fn put_environ<'a>(
-    sink: &mut impl Sink,
-    inherited: impl Iterator<Item = &'a [u8]>,
-    changes: &[Change<'_>],
-    keep_prefix: &[u8],
-) -> Result<(), PackError> {
-    for change in changes {
-        change.check()?;
-    }
-    for entry in inherited {
-        let name = name_of(entry);
-        if !changes.iter().any(|c| c.touches(name, keep_prefix)) {
-            sink.put(&[entry])?;
-        }
-    }
-    let mut rest = changes;
-    while let Some((change, later)) = rest.split_first() {
-        if let Change::Set { name, value } = *change
-            && !later.iter().any(|c| c.touches(name, keep_prefix))
-        {
-            sink.put(&[name, b"=", value])?;
-        }
-        rest = later;
-    }
-    Ok(())
+fn environ<'a, 'i: 'a>(
+    inherited: impl Iterator<Item = &'i [u8]>,
+    changes: &'a [Change<'a>],
+    keep_prefix: &'a [u8],
+) -> impl Iterator<Item = Parts<'a>> {
+    let touched = move |by: &[Change<'_>], name: &[u8]| by.iter().any(|c| c.touches(name, keep_prefix));
+    let kept = inherited.filter(move |entry| !touched(changes, name_of(entry))).map(|e| [e, b"", b""]);
+    let set = changes.iter().enumerate().filter_map(move |(i, change)| {
+        let [name, ..] = change.set()?;
+        let later = changes.get(i.wrapping_add(1)..)?;
+        if touched(later, name) { None } else { change.set() }
+    });
+    kept.chain(set)
 }
 
 /// The name of the variable that an entry is; empty where it is none.
 fn name_of(entry: &[u8]) -> &[u8] {
-    let mut parts = entry.splitn(2, |b| *b == b'=');
-    match (parts.next(), parts.next()) {
-        (Some(name), Some(_)) => name,
-        _ => b"",
-    }
+    entry.iter().position(|b| *b == b'=').and_then(|at| entry.get(..at)).unwrap_or_default()
 }

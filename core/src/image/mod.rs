@@ -11,7 +11,7 @@
 //! would refuse what it takes, or promise what it refuses.
 #![forbid(unsafe_code)]
 
-use core::{ffi::CStr, fmt, ptr};
+use core::{ffi::CStr, fmt, iter, ptr};
 
 mod environ;
 mod path;
@@ -68,11 +68,13 @@ pub struct Table<'b> {
 
 impl<'b> Table<'b> {
     /// The list for `execve(2)`.
+    #[inline(always)] // on the child's path, as is `pointers`
     pub const fn as_ptr(&self) -> *const *const u8 {
         self.pointers.as_ptr()
     }
 
     /// The pointers without the NULL.
+    #[inline(always)]
     pub fn pointers(&self) -> &'b [*const u8] {
         self.pointers.split_last().map_or(&[], |(_, list)| list)
     }
@@ -89,19 +91,27 @@ impl<'b> Table<'b> {
 
     /// The strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &'b CStr> + use<'b> {
-        self.strings.split_inclusive(|b| *b == 0).filter_map(|s| CStr::from_bytes_with_nul(s).ok())
+        let mut rest = self.strings;
+        iter::from_fn(move || {
+            let string = CStr::from_bytes_until_nul(rest).ok()?;
+            rest = rest.get(string.to_bytes_with_nul().len()..)?;
+            Some(string)
+        })
     }
 
     /// The value of a variable in a packed environ; of several the first, as `getenv(3)` sees it. This is
     /// how the `PATH` of the child is found for [`candidates`].
     pub fn value(&self, name: &[u8]) -> Option<&'b [u8]> {
-        self.iter().find_map(|s| s.to_bytes().strip_prefix(name)?.strip_prefix(b"="))
+        self.iter().find_map(|s| {
+            let mut parts = s.to_bytes().splitn(2, |b| *b == b'=');
+            if parts.next()? == name { parts.next() } else { None }
+        })
     }
 }
 
 impl fmt::Debug for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("len", &self.len()).finish_non_exhaustive()
+        write!(f, "Table({} strings)", self.len())
     }
 }
 
@@ -142,7 +152,8 @@ impl<'b> Packer<'b> {
         let slot = slots.get_mut(self.count).ok_or(PackError::PointersFull)?;
         for part in parts {
             let (here, rest) = room.split_at_mut_checked(part.len()).ok_or(PackError::BytesFull)?;
-            here.copy_from_slice(part);
+            // Not `copy_from_slice`: where it is not inlined, its check of the lengths is a panic path.
+            here.iter_mut().zip(*part).for_each(|(to, from)| *to = *from);
             room = rest;
         }
         room.fill(0);
@@ -152,69 +163,53 @@ impl<'b> Packer<'b> {
         Ok(())
     }
 
+    /// Adds all strings and finishes; after an error there is no list.
+    fn pack<'a>(mut self, mut strings: impl Iterator<Item = Parts<'a>>) -> Result<Table<'b>, PackError> {
+        strings.try_for_each(|parts| self.push_parts(&parts))?;
+        Ok(self.finish())
+    }
+
     /// The finished list. Always succeeds: the slot for NULL was kept free, and an empty list without any
     /// slot ends in a constant.
     pub fn finish(self) -> Table<'b> {
-        const NONE: &[*const u8] = &[ptr::null()];
         // Shared from here on, so the pointers below stay good for as long as the table.
         let bytes: &'b [u8] = self.bytes;
         let strings = bytes.get(..self.used).unwrap_or_default();
-        let Some((list, _)) = self.pointers.split_at_mut_checked(self.count.saturating_add(1)) else {
-            return Table { strings: &[], pointers: NONE };
+        let list = self.pointers.get_mut(..=self.count).unwrap_or_default();
+        let [slots @ .., end] = &mut *list else {
+            return Table { strings: &[], pointers: const { &[ptr::null()] } };
         };
-        if let Some((end, slots)) = list.split_last_mut() {
-            for slot in slots {
-                *slot = strings.as_ptr().wrapping_add(slot.addr());
-            }
-            *end = ptr::null();
+        for slot in slots {
+            *slot = strings.as_ptr().wrapping_add(slot.addr());
         }
+        *end = ptr::null();
         Table { strings, pointers: list }
     }
 }
 
 impl fmt::Debug for Packer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packer")
-            .field("bytes", &(self.used, self.bytes.len()))
-            .field("pointers", &(self.count, self.pointers.len()))
-            .finish()
+        write!(f, "Packer({} strings, {} bytes)", self.count, self.used)
     }
 }
 
-/// Where strings go: into buffers, or only into a sum. One walk serves both, so a size cannot differ from
-/// what is then packed.
-trait Sink {
-    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError>;
-}
+/// One string in parts; most have one part.
+type Parts<'a> = [&'a [u8]; 3];
 
-impl Sink for Packer<'_> {
-    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
-        self.push_parts(parts)
-    }
-}
-
-impl Size {
-    /// The NULL alone.
-    const EMPTY: Size = Size { bytes: 0, pointers: 1 };
-}
-
-impl Sink for Size {
-    fn put(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
-        // A sum at the top of the range is more than any buffer holds, so it is as good as the true one.
-        self.bytes = self.bytes.saturating_add(room_for(parts)?);
-        self.pointers = self.pointers.saturating_add(1);
-        Ok(())
-    }
+/// What the list needs. A list is described once, as an iterator, and both measured and packed from it, so a
+/// size cannot differ from what is then packed.
+fn measure<'a>(mut strings: impl Iterator<Item = Parts<'a>>) -> Result<Size, PackError> {
+    // A sum at the top of the range is more than any buffer holds, so it is as good as the true one.
+    strings.try_fold(Size { bytes: 0, pointers: 1 }, |sum, parts| {
+        let bytes = sum.bytes.saturating_add(room_for(&parts)?);
+        Ok(Size { bytes, pointers: sum.pointers.saturating_add(1) })
+    })
 }
 
 /// The bytes that a string of these parts takes, its NUL included.
 fn room_for(parts: &[&[u8]]) -> Result<usize, PackError> {
-    let mut sum: usize = 1;
-    for part in parts {
-        if part.contains(&0) {
-            return Err(PackError::Nul);
-        }
-        sum = sum.saturating_add(part.len());
+    if parts.iter().any(|part| part.contains(&0)) {
+        return Err(PackError::Nul);
     }
-    Ok(sum)
+    Ok(parts.iter().fold(1, |sum: usize, part| sum.saturating_add(part.len())))
 }

@@ -13,7 +13,7 @@
 //! [`search_goes_on`] says which refusals lead to the next.
 #![forbid(unsafe_code)]
 
-use super::{PackError, Packer, Sink, Size, Table, room_for};
+use super::{PackError, Packer, Parts, Size, Table, measure, room_for};
 use crate::Errno;
 
 /// What is searched where the child has no `PATH`.
@@ -29,12 +29,11 @@ pub const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 /// [`PackError::Program`] for an empty name, [`PackError::Nul`], [`PackError::BytesFull`],
 /// [`PackError::PointersFull`].
 pub fn candidates<'b>(
-    mut packer: Packer<'b>,
+    packer: Packer<'b>,
     program: &[u8],
     path: Option<&[u8]>,
 ) -> Result<Table<'b>, PackError> {
-    put_candidates(&mut packer, program, path)?;
-    Ok(packer.finish())
+    packer.pack(paths(program, path)?)
 }
 
 /// What [`candidates`] needs for the same list.
@@ -42,9 +41,7 @@ pub fn candidates<'b>(
 /// # Errors
 /// [`PackError::Program`], [`PackError::Nul`].
 pub fn candidates_size(program: &[u8], path: Option<&[u8]>) -> Result<Size, PackError> {
-    let mut size = Size::EMPTY;
-    put_candidates(&mut size, program, path)?;
-    Ok(size)
+    measure(paths(program, path)?)
 }
 
 /// Whether the next candidate is tried after exec refused one with `errno`.
@@ -71,17 +68,17 @@ pub const fn search_goes_on(errno: Errno) -> bool {
     )
 }
 
-fn put_candidates(sink: &mut impl Sink, program: &[u8], path: Option<&[u8]>) -> Result<(), PackError> {
+fn paths<'a>(
+    program: &'a [u8],
+    path: Option<&'a [u8]>,
+) -> Result<impl Iterator<Item = Parts<'a>>, PackError> {
     if program.is_empty() {
         return Err(PackError::Program);
     }
-    // Here, since no candidate may follow that would tell.
+    // Here, since there may be no candidate that would tell.
     room_for(&[program])?;
-    if program.contains(&b'/') {
-        return sink.put(&[program]);
-    }
-    for dir in path.unwrap_or(DEFAULT_PATH).split(|b| *b == b':').filter(|d| !d.is_empty()) {
-        sink.put(&[dir, b"/", program])?;
-    }
-    Ok(())
+    let whole: Option<Parts<'a>> = program.contains(&b'/').then_some([program, b"", b""]);
+    let dirs = if whole.is_some() { b"" } else { path.unwrap_or(DEFAULT_PATH) };
+    let found = dirs.split(|b| *b == b':').filter(|d| !d.is_empty()).map(move |d| [d, b"/", program]);
+    Ok(whole.into_iter().chain(found))
 }
