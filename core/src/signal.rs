@@ -5,9 +5,9 @@
 //! keeps the kernel from giving it to anybody else. There is no function that takes a number alone.
 #![forbid(unsafe_code)]
 
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fd::AsRawFd;
 
-use crate::{Errno, sys};
+use crate::{Errno, Pid, sys};
 
 /// How a group can be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +19,16 @@ pub enum GroupMeans {
     UnreapedLeader,
 }
 
-/// Asks the kernel by which means groups can be signalled: sends nothing, to the caller's own process.
-pub fn group_means(own_pidfd: Option<BorrowedFd<'_>>) -> GroupMeans {
-    match own_pidfd.map(|fd| sys::signal_pidfd(fd.as_raw_fd(), None, sys::TO_GROUP)) {
+/// Asks the kernel by which means groups can be signalled: sends nothing, to the group that the caller itself leads
+/// or would lead.
+pub fn group_means() -> GroupMeans {
+    let Some(own) = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()) else {
+        return GroupMeans::UnreapedLeader;
+    };
+    match sys::signal_pidfd(own.as_raw_fd(), None, sys::TO_GROUP) {
         // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
-        Some(Ok(()) | Err(Errno::ESRCH)) => GroupMeans::Pidfd,
-        _ => GroupMeans::UnreapedLeader,
+        Ok(()) | Err(Errno::ESRCH) => GroupMeans::Pidfd,
+        Err(_) => GroupMeans::UnreapedLeader,
     }
 }
 

@@ -58,6 +58,11 @@ impl Launcher {
         Ok(Launcher { stack, supervisor, supervisor_pidfd, shares_memory, last_sharing, last_forking })
     }
 
+    /// Whether this is the process that made the launcher, not a forked copy of it.
+    pub fn is_ours(&self) -> bool {
+        sys::getpid() == self.supervisor.raw()
+    }
+
     /// Starts the child, or fails with nothing left behind. Blocks until the program runs; another thread may end
     /// the child through `slot` meanwhile.
     ///
@@ -74,7 +79,7 @@ impl Launcher {
         if !plan.is_sound() {
             return Err(SpawnError::new(Step::Plan, Errno::EINVAL));
         }
-        if sys::getpid() != self.supervisor.raw() {
+        if !self.is_ours() {
             return Err(SpawnError::new(Step::Plan, Errno::EPERM));
         }
         keep_statuses().map_err(at(Step::Prepare))?;

@@ -14,7 +14,10 @@ use pidward_core::{
     signal::{GroupMeans, SignalError},
     spawn,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use super::queue::lock;
 
@@ -46,8 +49,12 @@ pub(crate) struct Entry {
     kill_on_drop: bool,
     /// A [`Child`](crate::Child) holds it.
     owned: AtomicBool,
+    /// There is no event for its end.
+    polled: AtomicBool,
     ended: Mutex<Option<Ended>>,
     wake: Condvar,
+    /// Stands in for a pidfd where there is none: readable once the child has ended.
+    stand_in: Option<OwnedFd>,
 }
 
 impl Entry {
@@ -57,10 +64,21 @@ impl Entry {
         maker: Arc<Maker>,
         means: GroupMeans,
         kill_on_drop: bool,
+        stand_in: Option<OwnedFd>,
     ) -> Entry {
         maker.children.fetch_add(1, Ordering::AcqRel);
-        let (owned, ended) = (AtomicBool::new(true), Mutex::default());
-        Entry { key, child, maker, means, kill_on_drop, owned, ended, wake: Condvar::new() }
+        Entry {
+            key,
+            child,
+            maker,
+            means,
+            kill_on_drop,
+            owned: AtomicBool::new(true),
+            polled: AtomicBool::new(false),
+            ended: Mutex::default(),
+            wake: Condvar::new(),
+            stand_in,
+        }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -73,6 +91,14 @@ impl Entry {
 
     pub(crate) fn is_owned(&self) -> bool {
         self.owned.load(Ordering::Acquire)
+    }
+
+    pub(super) fn poll_from_now_on(&self) {
+        self.polled.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_polled(&self) -> bool {
+        self.polled.load(Ordering::Acquire)
     }
 
     pub(crate) const fn kill_on_drop(&self) -> bool {
@@ -117,8 +143,18 @@ impl Entry {
         if ended.is_some() {
             self.maker.children.fetch_sub(1, Ordering::AcqRel);
             self.wake.notify_all();
+            if let Some(fd) = &self.stand_in {
+                // A fresh eventfd has room for one.
+                let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+            }
         }
         (*ended, ended.is_some())
+    }
+
+    /// The pidfd, or what stands in for it.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        let stand_in = || self.stand_in.as_ref().map(AsFd::as_fd);
+        self.child.pidfd().or_else(stand_in).expect("a child without pidfd is given a stand-in when it is taken in")
     }
 
     /// Blocks until it has probably ended or `until` has passed; the caller then looks.

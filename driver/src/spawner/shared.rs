@@ -4,14 +4,18 @@ use std::{
     collections::HashMap,
     io, process,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use pidward_core::{signal::GroupMeans, spawn};
+use pidward_core::{
+    Signal,
+    signal::GroupMeans,
+    spawn::{self, Step},
+};
 use rustix::{
     event::{EventfdFlags, epoll, eventfd},
     fd::OwnedFd,
@@ -19,16 +23,21 @@ use rustix::{
 };
 
 use super::{
-    builder::Config,
-    entry::{Entry, Maker},
+    builder::{Config, OnLastDrop},
+    entry::{Entry, Maker, POLL_INTERVAL},
     queue::{Queue, lock},
+};
+use crate::{
+    error::SpawnError,
+    names::{NONCE_ENV, TREE_ENV, fresh_id},
+    prepare::Prepared,
 };
 
 /// The key of the events thread's own wake-up; children count from 1.
 pub(super) const WAKE: u64 = 0;
 
 /// One spawner thread, as askers see it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Milliseconds since the spawner began at which it took the request it is at, plus 1; 0 while idle.
     pub(super) busy_since: AtomicU64,
@@ -46,6 +55,8 @@ pub(crate) struct Shared {
     next_key: AtomicU64,
     /// All handles are gone.
     closed: AtomicBool,
+    any_polled: AtomicBool,
+    growing: Mutex<()>,
     pub(super) epoll: OwnedFd,
     pub(super) wake: OwnedFd,
     began: Instant,
@@ -76,6 +87,8 @@ impl Shared {
             joins: Mutex::default(),
             next_key: AtomicU64::new(WAKE + 1),
             closed: AtomicBool::new(false),
+            any_polled: AtomicBool::new(false),
+            growing: Mutex::default(),
             epoll,
             wake,
             began: Instant::now(),
@@ -94,21 +107,41 @@ impl Shared {
     }
 
     /// Takes a fresh child in: from here on it is watched, and reaped when it ends.
-    pub(super) fn adopt(&self, child: spawn::Child, maker: &Arc<Maker>, kill_on_drop: bool) -> Arc<Entry> {
+    ///
+    /// # Errors
+    /// There is no pidfd and no descriptor to stand in for it: the child was ended and reaped.
+    pub(super) fn adopt(
+        &self,
+        child: spawn::Child,
+        maker: &Arc<Maker>,
+        kill_on_drop: bool,
+    ) -> Result<Arc<Entry>, SpawnError> {
+        let stand_in = match child.pidfd() {
+            Some(_) => None,
+            None => match eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) {
+                Ok(fd) => Some(fd),
+                Err(e) => {
+                    discard(&child);
+                    let error = spawn::SpawnError::new(Step::Clone, e.into());
+                    return Err(SpawnError::from_step(error));
+                }
+            },
+        };
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let entry = Arc::new(Entry::new(key, child, Arc::clone(maker), self.means, kill_on_drop));
+        let entry = Entry::new(key, child, Arc::clone(maker), self.means, kill_on_drop, stand_in);
+        let entry = Arc::new(entry);
         lock(&self.children).insert(key, Arc::clone(&entry));
         match entry.child.pidfd() {
             Some(pidfd) => {
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
                 if let Err(e) = epoll::add(&self.epoll, pidfd, epoll::EventData::new_u64(key), flags) {
                     log::warn!("process {} is watched by polling: {e}", entry.pid());
-                    self.poll_from_now_on();
+                    self.poll(&entry);
                 }
             }
-            None => self.poll_from_now_on(),
+            None => self.poll(&entry),
         }
-        entry
+        Ok(entry)
     }
 
     /// Looks whether the child has ended; the first to see it takes it off the list.
@@ -162,7 +195,7 @@ impl Shared {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for ask in self.queue.close() {
-            let _ = ask.answer(Err(crate::SpawnError::shut_down()));
+            let _ = ask.answer(Err(SpawnError::shut_down()));
         }
         self.wake();
     }
@@ -177,13 +210,55 @@ impl Shared {
         }
     }
 
-    fn poll_from_now_on(&self) {
+    /// There is no event for the end of this child: the events thread asks again and again.
+    pub(super) fn poll(&self, entry: &Entry) {
+        entry.poll_from_now_on();
+        self.any_polled.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether a child can only be watched by asking again and again.
-    pub(super) fn polls(&self) -> bool {
-        lock(&self.children).values().any(|entry| entry.child.pidfd().is_none())
+    /// The children that can only be watched by asking again and again.
+    pub(super) fn polled(&self) -> Vec<Arc<Entry>> {
+        if !self.any_polled.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        lock(&self.children).values().filter(|entry| entry.is_polled()).cloned().collect()
+    }
+
+    /// Whether every spawner thread has been at one request for this long.
+    pub(super) fn is_stalled(&self, long: Duration) -> bool {
+        let now = self.clock();
+        let long = u64::try_from(long.as_millis()).unwrap_or(u64::MAX);
+        lock(&self.lanes).iter().all(|lane| {
+            let since = lane.busy_since.load(Ordering::Acquire);
+            since != 0 && now + 1 >= since.saturating_add(long)
+        })
+    }
+
+    /// Leave to start one more thread, while the guard lives: `None` if somebody else does, or there are enough.
+    pub(super) fn may_grow(&self, stall: Duration) -> Option<MutexGuard<'_, ()>> {
+        let leave = self.growing.try_lock().ok()?;
+        (lock(&self.lanes).len() < self.config.threads && self.is_stalled(stall)).then_some(leave)
+    }
+
+    pub(super) fn start_thread(&self, name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(main)?;
+        lock(&self.joins).push(thread);
+        Ok(())
+    }
+
+    /// A child lost its owner after the last handle was gone: nobody is left to stop it later.
+    pub(crate) fn let_go(self: &Arc<Self>, entry: &Arc<Entry>) {
+        if !self.is_closed() || self.config.on_last_drop == OnLastDrop::Leave {
+            return;
+        }
+        let (shared, child) = (Arc::clone(self), Arc::clone(entry));
+        let grace = self.config.grace;
+        let stop = move || drop(crate::stop::run(&shared, &[child], grace));
+        if let Err(e) = thread::Builder::new().name("pidward-stop".to_owned()).spawn(stop) {
+            log::warn!("process {} gets no grace: no thread for it: {e}", entry.pid());
+            super::end_tree(entry);
+        }
     }
 
     /// Joins every thread that has nothing to live for.
@@ -195,7 +270,27 @@ impl Shared {
         }
     }
 
-    pub(super) fn patience(&self) -> Duration {
-        self.config.idle
+    /// Sets what every child of this spawner carries.
+    pub(super) fn stamp(&self, prepared: &mut Prepared) {
+        prepared.stamp(&self.markers.tree_name, &self.markers.tree_value);
+        prepared.stamp(NONCE_ENV, &fresh_id());
+    }
+}
+
+/// Ends and reaps a child that nobody can be given.
+fn discard(child: &spawn::Child) {
+    if let Err(e) = child.signal(Signal::KILL) {
+        log::warn!("SIGKILL to process {}: {e:?}", child.pid());
+    }
+    // Ends when the kernel lets the child go, which SIGKILL makes it do.
+    while matches!(child.try_reap(), Ok(None)) {
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+impl Markers {
+    /// A fresh run of a fresh installation.
+    pub(super) fn fresh() -> Markers {
+        Markers { tree_name: format!("{TREE_ENV}_{}", fresh_id()), tree_value: fresh_id() }
     }
 }

@@ -1,0 +1,100 @@
+//! How a spawner is set up.
+
+use std::{io, time::Duration};
+
+use super::Spawner;
+
+/// What happens to detached children when the last handle of their spawner is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnLastDrop {
+    /// They are stopped by the ladder; the drop waits for that, at most grace + kill limit.
+    #[default]
+    Stop,
+    /// They go on, and so does the thread they are tied to, until the last of them has ended.
+    Leave,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) threads: usize,
+    pub(crate) queue: usize,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) spin: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) on_last_drop: OnLastDrop,
+    /// How long an extra thread without children waits for work.
+    pub(crate) idle: Duration,
+}
+
+/// Sets up a [`Spawner`]; see [`Spawner::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before `build`"]
+pub struct SpawnerBuilder {
+    config: Config,
+}
+
+impl Default for SpawnerBuilder {
+    fn default() -> SpawnerBuilder {
+        SpawnerBuilder {
+            config: Config {
+                threads: 8,
+                queue: 1024,
+                deadline: Some(Duration::from_secs(30)),
+                spin: Duration::ZERO,
+                grace: Duration::from_secs(5),
+                on_last_drop: OnLastDrop::Stop,
+                idle: Duration::from_secs(1),
+            },
+        }
+    }
+}
+
+impl SpawnerBuilder {
+    /// How many spawner threads there may be, at least 1. There is one, unless spawns hang in exec: each hung spawn holds a
+    /// thread, and the next request then gets another. Default 8.
+    pub fn threads(mut self, most: usize) -> SpawnerBuilder {
+        self.config.threads = most.max(1);
+        self
+    }
+
+    /// How many requests may wait, at least 1. One more is refused. Default 1,024.
+    pub fn queue(mut self, most: usize) -> SpawnerBuilder {
+        self.config.queue = most.max(1);
+        self
+    }
+
+    /// How long a request may take in all, from the call to the running program; `None` waits for ever. A request can
+    /// have its own ([`Command::deadline`](crate::Command::deadline)). Default 30 s.
+    pub fn deadline(mut self, deadline: Option<Duration>) -> SpawnerBuilder {
+        self.config.deadline = deadline;
+        self
+    }
+
+    /// How long an asker spins on its answer before it sleeps. About 60 µs saves one of the two wake-ups that a
+    /// request costs, at the price of a busy core meanwhile. Default 0.
+    pub fn spin(mut self, spin: Duration) -> SpawnerBuilder {
+        self.config.spin = spin;
+        self
+    }
+
+    /// The grace that the drop of the last handle gives detached children after SIGTERM. Default 5 s.
+    pub fn grace(mut self, grace: Duration) -> SpawnerBuilder {
+        self.config.grace = grace;
+        self
+    }
+
+    /// What the drop of the last handle does to detached children. Default: stop them.
+    pub fn on_last_drop(mut self, what: OnLastDrop) -> SpawnerBuilder {
+        self.config.on_last_drop = what;
+        self
+    }
+
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// No thread, descriptor or memory to be had; a kernel below Linux 5.4 (`ErrorKind::Unsupported`).
+    pub fn build(self) -> io::Result<Spawner> {
+        Spawner::start(self.config)
+    }
+}

@@ -1,0 +1,63 @@
+//! The events thread: sees children end, and takes their status.
+//!
+//! One for a spawner, however many children it has. Everything else that waits for a child polls its pidfd by
+//! itself; this thread is there for those that nobody waits for.
+
+use pidward_core::signal;
+use rustix::{
+    buffer::spare_capacity,
+    event::{Timespec, epoll},
+    io::Errno,
+};
+
+use super::{
+    entry::POLL_INTERVAL,
+    shared::{Shared, WAKE},
+};
+
+/// Runs until all handles are gone and the last child has ended.
+pub(super) fn run(shared: &Shared) {
+    if let Err(e) = signal::block_all() {
+        log::warn!("the events thread cannot block signals: {e}");
+    }
+    let interval = Timespec::try_from(POLL_INTERVAL).ok();
+    let mut events = Vec::with_capacity(64);
+    // Ends when the spawner is closed and has no children.
+    while !(shared.is_closed() && !shared.has_children()) {
+        let polled = shared.polled();
+        let timeout = if polled.is_empty() { None } else { interval.as_ref() };
+        match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => {
+                // Cannot happen with a descriptor of our own; without a pause it would be a loop at full speed.
+                log::error!("the events thread cannot wait: {e}");
+                std::thread::sleep(POLL_INTERVAL);
+            }
+        }
+        for event in events.drain(..) {
+            match event.data.u64() {
+                WAKE => {
+                    let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
+                }
+                key => ended(shared, key),
+            }
+        }
+        for entry in polled {
+            shared.look(&entry);
+        }
+    }
+}
+
+fn ended(shared: &Shared, key: u64) {
+    let Some(entry) = shared.child(key) else { return };
+    if shared.look(&entry).is_none()
+        && let Some(pidfd) = entry.child.pidfd()
+    {
+        // Woken for nothing: once more, please.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        if let Err(e) = epoll::modify(&shared.epoll, pidfd, epoll::EventData::new_u64(key), flags) {
+            log::warn!("process {} is watched by polling: {e}", entry.pid());
+            shared.poll(&entry);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The spawner: starts children from a thread of its own, watches them, and reaps each once.
+//!
+//! Children are tied to the thread that makes them: when it ends, the kernel sends each its death signal. A
+//! spawner's thread lives as long as its children may, so a child is never surprised by the end of the
+//! thread that merely *asked*. There is no hidden global: two spawners in one process know nothing of each other.
+//!
+//! # What ends, and what then happens
+//!
+//! | what ends | what happens |
+//! |---|---|
+//! | [`Child`] dropped, running | the process goes on and is reaped when it ends; with `kill_on_drop` its tree gets SIGKILL, without waiting |
+//! | [`Child`] dropped, ended | nothing is left of it |
+//! | last [`Spawner`] handle, no child left | waiting askers get `ShutDown`; the threads are joined |
+//! | last handle, owned [`Child`]s live | returns at once; the threads stay until the last of them has ended or was dropped |
+//! | last handle, detached children live | the ladder runs, the drop waits at most grace + kill limit; with [`OnLastDrop::Leave`] the threads stay, and it returns at once |
+//! | one request's panic on a spawner thread | caught: that asker's error and a log line; the thread and its children live on |
+//! | the process, without drops | threads end, so children get their death signal at once, without grace; [`Spawner::shutdown`] gives one |
+//! | a forked copy of the program uses or drops a handle | nothing is signalled or reaped; calls give `ForkedCopy` |
+//!
+//! A child that is dropped after the last handle, and runs, is then a detached one: it is stopped in the background, or left.
+
+use std::{
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use pidward_core::{
+    signal,
+    spawn::Step,
+};
+
+use crate::{
+    child::Child,
+    command::Command,
+    error::SpawnError,
+    prepare::{DefaultStdio, ParentEnds, Prepared},
+    stop::{self, StopReport},
+};
+
+mod builder;
+mod entry;
+mod events;
+mod queue;
+mod shared;
+mod thread_main;
+
+pub(crate) use self::{
+    entry::{Ended, Entry},
+    queue::lock,
+    shared::Shared,
+    thread_main::end_tree,
+};
+pub use builder::{OnLastDrop, SpawnerBuilder};
+
+use builder::Config;
+use queue::{Ask, Refused};
+use shared::Markers;
+use thread_main::SpawnerThread;
+
+/// The name of spawner threads.
+const THREAD: &str = "pidward-spawner";
+
+/// How long every spawner thread must have been at one request before an asker starts another thread.
+const STALL: Duration = Duration::from_millis(20);
+
+/// Starts children that cannot outlive this process. Clone it freely: all clones are the same spawner.
+///
+/// See the [module](self) for what the end of what does.
+#[derive(Clone, Debug)]
+pub struct Spawner {
+    handle: Arc<Handle>,
+}
+
+/// Dropped with the last handle.
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Spawner {
+    /// A spawner with the defaults of [`Spawner::builder`].
+    ///
+    /// # Errors
+    /// As [`SpawnerBuilder::build`].
+    pub fn new() -> io::Result<Spawner> {
+        Spawner::builder().build()
+    }
+
+    /// To set up a spawner.
+    pub fn builder() -> SpawnerBuilder {
+        SpawnerBuilder::default()
+    }
+
+    /// Starts a child that nobody owns: the spawner keeps its pidfd, reaps it, and stops it when the last handle is dropped.
+    ///
+    /// The number is for showing to people. By the time it is used it may be somebody else's.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; every one says that no child exists.
+    pub fn spawn_supervised(&self, cmd: Command) -> Result<u32, SpawnError> {
+        let (entry, _) = self.request(&cmd, DefaultStdio::Inherit)?;
+        entry.detach();
+        Ok(entry.pid().get())
+    }
+
+    /// Starts a child and gives it to the caller.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; every one says that no child exists.
+    pub fn spawn_owned_supervised(&self, cmd: Command) -> Result<Child, SpawnError> {
+        self.spawn(&cmd)
+    }
+
+    /// As [`spawn_owned_supervised`](Spawner::spawn_owned_supervised), without giving the command away.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; every one says that no child exists.
+    pub fn spawn(&self, cmd: &Command) -> Result<Child, SpawnError> {
+        let (entry, ends) = self.request(cmd, DefaultStdio::Inherit)?;
+        Ok(Child::new(entry, Arc::clone(&self.handle.shared), ends))
+    }
+
+    /// Starts a child on the calling thread, which saves the way to the spawner thread and back.
+    ///
+    /// The caller promises that this thread lives as long as the child may: when it ends, the child gets its
+    /// death signal, though the process lives on.
+    ///
+    /// # Errors
+    /// [`SpawnError`]; every one says that no child exists.
+    pub fn spawn_on_this_thread(&self, cmd: &Command) -> Result<Child, SpawnError> {
+        let shared = &self.handle.shared;
+        let (mut prepared, ends) = self.prepare(cmd, DefaultStdio::Inherit)?;
+        shared.stamp(&mut prepared);
+        let child = thread_main::spawn_here(&mut prepared)?;
+        let entry = shared.adopt(child, &Arc::default(), cmd.kills_on_drop())?;
+        Ok(Child::new(entry, Arc::clone(shared), ends))
+    }
+
+    /// Stops every child of this spawner, all at once: SIGTERM to each group, SIGKILL after `grace`. Returns when nobody is
+    /// left, or says who is.
+    pub fn shutdown(self, grace: Duration) -> StopReport {
+        let shared = &self.handle.shared;
+        if !shared.is_ours() {
+            return StopReport::default();
+        }
+        shared.close();
+        stop::run(shared, &shared.children(), grace)
+    }
+
+    /// What the pids of this spawner's children descend from: `PIDWARD_TREE_<run id>`, the name of the environ entry that
+    /// each carries.
+    pub fn tree_entry(&self) -> (&str, &str) {
+        let markers = &self.handle.shared.markers;
+        (&markers.tree_name, &markers.tree_value)
+    }
+
+    fn start(config: Config) -> io::Result<Spawner> {
+        let means = signal::group_means();
+        let shared = Arc::new(Shared::new(config, means, Markers::fresh())?);
+        let first = SpawnerThread::new(Arc::clone(&shared), false).map_err(|e| match e.step {
+            Step::Prepare => io::Error::from_raw_os_error(e.errno.raw()),
+            _ => io::Error::other(e),
+        })?;
+        // Dropped on an error below, it closes what was opened.
+        let spawner = Spawner { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
+        shared.start_thread(THREAD, move || first.run())?;
+        let events = Arc::clone(&shared);
+        shared.start_thread("pidward-events", move || events::run(&events))?;
+        Ok(spawner)
+    }
+
+    fn prepare(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Prepared, ParentEnds), SpawnError> {
+        if !self.handle.shared.is_ours() {
+            return Err(SpawnError::forked_copy());
+        }
+        Prepared::new(cmd, stdio)
+    }
+
+    fn request(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Arc<Entry>, ParentEnds), SpawnError> {
+        let shared = &self.handle.shared;
+        let (prepared, ends) = self.prepare(cmd, stdio)?;
+        let patience = cmd.own_deadline().or(shared.config.deadline);
+        let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let ask = Ask::new(prepared, cmd.kills_on_drop());
+        match shared.queue.push(Arc::clone(&ask)) {
+            Ok(()) => Ok((self.await_reply(&ask, deadline)?, ends)),
+            Err(Refused::Full) => Err(SpawnError::queue_full()),
+            Err(Refused::Closed) => Err(SpawnError::shut_down()),
+        }
+    }
+
+    fn await_reply(&self, ask: &Arc<Ask>, deadline: Option<Instant>) -> Result<Arc<Entry>, SpawnError> {
+        let shared = &self.handle.shared;
+        let spin = Instant::now() + shared.config.spin;
+        // Ends with the answer or at the deadline; the spawner thread answers every request it takes.
+        loop {
+            if let Some(reply) = ask.answered() {
+                return reply;
+            }
+            let now = Instant::now();
+            if now < spin {
+                std::hint::spin_loop();
+                continue;
+            }
+            if deadline.is_some_and(|deadline| deadline <= now) && ask.abandon() {
+                shared.queue.remove(ask);
+                return Err(SpawnError::deadline());
+            }
+            if ask.is_waiting_in_queue() && shared.is_stalled(STALL) {
+                self.add_thread();
+            }
+            let left = deadline.map_or(STALL, |deadline| deadline.saturating_duration_since(now));
+            thread::park_timeout(if ask.is_waiting_in_queue() { left.min(STALL) } else { left });
+        }
+    }
+
+    /// One more spawner thread, because all others hang in exec. Those that wait go on waiting if there can be none.
+    fn add_thread(&self) {
+        let shared = &self.handle.shared;
+        let Some(_leave) = shared.may_grow(STALL) else { return };
+        let started = match SpawnerThread::new(Arc::clone(shared), true) {
+            Ok(extra) => shared.start_thread(THREAD, move || extra.run()),
+            Err(e) => Err(io::Error::from_raw_os_error(e.errno.raw())),
+        };
+        if let Err(e) = started {
+            log::warn!("every spawner thread hangs, and there can be no other: {e}");
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        if !shared.is_ours() {
+            return;
+        }
+        shared.close();
+        if shared.config.on_last_drop == OnLastDrop::Stop {
+            let mut detached = shared.children();
+            detached.retain(|entry| !entry.is_owned());
+            if !detached.is_empty() {
+                drop(stop::run(shared, &detached, shared.config.grace));
+            }
+        }
+        if !shared.has_children() {
+            shared.join();
+        }
+    }
+}
