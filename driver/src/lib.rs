@@ -1,2 +1,17 @@
 //! pidward: child processes that cannot outlive their supervisor.
 #![forbid(unsafe_code)]
+
+mod command;
+mod error;
+mod names;
+mod prepare;
+mod stdio;
+
+pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
+pub use error::{Limit, SpawnError, SpawnErrorKind};
+pub use names::{
+    AGENT_NAME_ENV, API_SERVER_ENV, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV,
+    SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError, TASK_NAME_ENV,
+};
+pub use pidward_core::Signal;
+pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};

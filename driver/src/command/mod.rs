@@ -1,0 +1,242 @@
+//! A child that is to be started: program, arguments, environment, standard streams.
+
+use std::{
+    collections::{BTreeMap, btree_map},
+    ffi::{OsStr, OsString},
+    fmt,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process,
+    time::Duration,
+};
+
+mod settings;
+#[cfg(test)]
+mod tests;
+mod unix;
+
+pub use settings::Resource;
+pub(crate) use settings::{GroupChoice, Settings};
+pub use unix::{arm_parent_death_signal, mark_child, place_in_own_process_group};
+
+use crate::{
+    names::{ChildKind, ServiceName, TREE_PREFIX},
+    stdio::Stdio,
+};
+
+/// A child that is to be started.
+///
+/// Every stable method of `std::process::Command` and of its Unix extension is here and does the same, but for
+/// `pre_exec` and `before_exec`: code of the caller between clone and exec is what makes a spawn slow and
+/// unsafe. The usual reasons for one (group, session, death signal, limits, credentials, descriptors, mask) are
+/// methods.
+///
+/// # Where it differs from std
+///
+/// - The child has a process group of its own, as after std's `process_group(0)`: [`own_group`](Self::own_group).
+/// - It gets SIGTERM when its supervisor ends: [`death_signal`](Self::death_signal).
+/// - Its signal mask is empty and every signal is at its default: [`keep_mask`](Self::keep_mask),
+///   [`keep_ignored`](Self::keep_ignored).
+/// - Descriptors other than 0, 1 and 2 are closed, close-on-exec or not: [`pass_fd`](Self::pass_fd).
+/// - A program name without `/` is looked for in the `PATH` that the *child* gets; without one, in
+///   `/usr/local/bin`, `/usr/bin` and `/bin`. An empty element of `PATH` is skipped: it does not mean the
+///   current directory.
+/// - A relative program with `/` in it starts at the child's working directory.
+/// - A file of a format that the kernel does not know is an error; no shell is tried.
+/// - Inherited variables that hold the identity of this process itself are not passed on, see [`env`](Self::env).
+///
+/// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
+pub struct Command {
+    pub(crate) program: OsString,
+    pub(crate) arg0: Option<OsString>,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env_cleared: bool,
+    /// `None`: removed.
+    pub(crate) env: BTreeMap<OsString, Option<OsString>>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) stdin: Option<Stdio>,
+    pub(crate) stdout: Option<Stdio>,
+    pub(crate) stderr: Option<Stdio>,
+    pub(crate) settings: Settings,
+    pub(crate) kind: Option<ChildKind>,
+    pub(crate) service: Option<ServiceName>,
+    pub(crate) kill_on_drop: bool,
+    pub(crate) deadline: Option<Duration>,
+}
+
+impl Command {
+    /// `program` without arguments, with our environment and working directory.
+    pub fn new<S: AsRef<OsStr>>(program: S) -> Command {
+        Command {
+            program: program.as_ref().to_owned(),
+            arg0: None,
+            args: Vec::new(),
+            env_cleared: false,
+            env: BTreeMap::new(),
+            cwd: None,
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            settings: Settings::default(),
+            kind: None,
+            service: None,
+            kill_on_drop: false,
+            deadline: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<I, S>(&mut self, args: I) -> &mut Command
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable.
+    ///
+    /// What is not changed comes from our environment as it is at the spawn, without what says who *we* are:
+    /// `PIDWARD_SUBPROCESS`, `PIDWARD_NONCE`, `PIDWARD_API_SERVER`, `PIDWARD_ROLE` and `PIDWARD_CHANNEL`; and
+    /// `AGENT_NAME`, `MCP_SERVICE_ID` and `PIDWARD_TASK` where `PIDWARD_SUBPROCESS=1` shows that a supervisor
+    /// gave them to us. A child that inherited them would pass for its own supervisor. Set here, they are
+    /// passed on.
+    pub fn env<K, V>(&mut self, key: K, val: V) -> &mut Command
+    where
+        K: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        self.env.insert(key.as_ref().to_owned(), Some(val.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets variables.
+    pub fn envs<I, K, V>(&mut self, vars: I) -> &mut Command
+    where
+        I: IntoIterator<Item = (K, V)>,
+        K: AsRef<OsStr>,
+        V: AsRef<OsStr>,
+    {
+        for (key, val) in vars {
+            self.env(key, val);
+        }
+        self
+    }
+
+    /// Removes a variable.
+    pub fn env_remove<K: AsRef<OsStr>>(&mut self, key: K) -> &mut Command {
+        let key = key.as_ref();
+        if self.env_cleared && !in_tree(key) {
+            self.env.remove(key);
+        } else {
+            self.env.insert(key.to_owned(), None);
+        }
+        self
+    }
+
+    /// Starts from an empty environment.
+    ///
+    /// Variables whose name starts with `PIDWARD_TREE_` stay: by them the supervisors further out find what
+    /// descends from them. [`env_remove`](Self::env_remove) of the very name is obeyed.
+    pub fn env_clear(&mut self) -> &mut Command {
+        self.env_cleared = true;
+        self.env.retain(|key, _| in_tree(key));
+        self
+    }
+
+    /// The working directory, entered with the rights of the child.
+    pub fn current_dir<P: AsRef<Path>>(&mut self, dir: P) -> &mut Command {
+        self.cwd = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Standard input. Default: inherited; nothing (`/dev/null`) for `output`.
+    pub fn stdin<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
+        self.stdin = Some(cfg.into());
+        self
+    }
+
+    /// Standard output. Default: inherited; a pipe for `output`.
+    pub fn stdout<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
+        self.stdout = Some(cfg.into());
+        self
+    }
+
+    /// Standard error. Default: inherited; a pipe for `output`.
+    pub fn stderr<T: Into<Stdio>>(&mut self, cfg: T) -> &mut Command {
+        self.stderr = Some(cfg.into());
+        self
+    }
+
+    /// The program as it was named.
+    #[must_use]
+    pub fn get_program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// The arguments without argv\[0\].
+    pub fn get_args(&self) -> impl ExactSizeIterator<Item = &OsStr> + Clone + fmt::Debug {
+        self.args.iter().map(OsString::as_os_str as fn(&OsString) -> &OsStr)
+    }
+
+    /// The changes to the environment, sorted by name; `None` is a removal. Markers are not among them.
+    pub fn get_envs(&self) -> impl ExactSizeIterator<Item = (&OsStr, Option<&OsStr>)> + Clone {
+        self.env.iter().map(|(key, val)| (key.as_os_str(), val.as_deref()))
+    }
+
+    /// The working directory, if one is set.
+    #[must_use]
+    pub fn get_current_dir(&self) -> Option<&Path> {
+        self.cwd.as_deref()
+    }
+}
+
+fn in_tree(key: &OsStr) -> bool {
+    key.as_bytes().starts_with(TREE_PREFIX.as_bytes())
+}
+
+/// Takes over program, arguments, changes to the environment and working directory.
+///
+/// std does not let anybody see the rest (streams, ids, group, argv\[0\], hooks), nor whether `env_clear` was
+/// called: set them again.
+impl From<&process::Command> for Command {
+    fn from(std: &process::Command) -> Command {
+        let mut cmd = Command::new(std.get_program());
+        cmd.args(std.get_args());
+        cmd.env.extend(std.get_envs().map(|(key, val)| (key.to_owned(), val.map(OsStr::to_owned))));
+        cmd.cwd = std.get_current_dir().map(Path::to_owned);
+        cmd
+    }
+}
+
+/// Changes to the environment without their values: `+NAME` is set, `-NAME` removed.
+struct Names<'a>(btree_map::Iter<'a, OsString, Option<OsString>>);
+
+impl fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = |set: bool| if set { '+' } else { '-' };
+        let names = self.0.clone().map(|(key, val)| format!("{}{}", sign(val.is_some()), key.display()));
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("env_cleared", &self.env_cleared)
+            .field("env", &Names(self.env.iter()))
+            .field("current_dir", &self.cwd)
+            .field("kind", &self.kind)
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}

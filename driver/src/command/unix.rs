@@ -1,0 +1,218 @@
+//! The rest of a child: ids, group and session, signals, limits, descriptors, and exec in place.
+
+use std::{
+    ffi::OsStr,
+    io,
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process,
+    sync::Arc,
+    time::Duration,
+};
+
+use pidward_core::{
+    Signal,
+    spawn::{self, Rlimit},
+};
+use rustix::process::{WaitId, WaitIdOptions};
+
+use super::{Command, GroupChoice, Resource};
+use crate::{
+    error::{SpawnError, SpawnErrorKind},
+    names::{ChildKind, ServiceName},
+    prepare::{DefaultStdio, Prepared},
+};
+
+impl Command {
+    /// The user (real, effective and saved). As with std, a child of root that changes user without
+    /// [`groups`](Self::groups) has no supplementary group.
+    ///
+    /// Any change of credentials makes the spawn a plain fork, whose cost grows with our memory.
+    pub fn uid(&mut self, id: u32) -> &mut Command {
+        self.settings.uid = Some(id);
+        self
+    }
+
+    /// The group id (real, effective and saved).
+    pub fn gid(&mut self, id: u32) -> &mut Command {
+        self.settings.gid = Some(id);
+        self
+    }
+
+    /// The supplementary groups, the whole list.
+    pub fn groups(&mut self, groups: &[u32]) -> &mut Command {
+        self.settings.groups = Some(groups.to_vec());
+        self
+    }
+
+    /// argv\[0\], where it is not to be the program.
+    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
+        self.arg0 = Some(arg.as_ref().to_owned());
+        self
+    }
+
+    /// The process group: 0 is one of the child's own (the default), other numbers an existing one of our session.
+    ///
+    /// This, [`own_group`](Self::own_group) and [`own_session`](Self::own_session) set the same: the last counts.
+    pub fn process_group(&mut self, pgroup: i32) -> &mut Command {
+        self.settings.group = if pgroup == 0 { GroupChoice::Own } else { GroupChoice::Join(pgroup) };
+        self
+    }
+
+    /// Whether the child gets a group of its own (the default) or stays in ours. In ours it gets what the terminal sends
+    /// us, and it is not stopped as a group.
+    pub fn own_group(&mut self, own: bool) -> &mut Command {
+        self.settings.group = if own { GroupChoice::Own } else { GroupChoice::Inherit };
+        self
+    }
+
+    /// A session of its own, and so a group of its own and no controlling terminal; `false` goes back to a group
+    /// of its own.
+    pub fn own_session(&mut self, own: bool) -> &mut Command {
+        self.settings.group = if own { GroupChoice::Session } else { GroupChoice::Own };
+        self
+    }
+
+    /// What the child gets when its supervisor ends in whatever way: SIGTERM by default. `None`: it lives on.
+    ///
+    /// The kernel takes it off where the program is set-id or has file capabilities, see
+    /// `PR_SET_PDEATHSIG` in prctl(2).
+    pub fn death_signal(&mut self, signal: Option<Signal>) -> &mut Command {
+        self.settings.death_signal = signal;
+        self
+    }
+
+    /// What kind of child it is. With a [`service`](Self::service) name it gets the markers of that kind.
+    pub fn kind(&mut self, kind: ChildKind) -> &mut Command {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// The name by which the child can be recognised; with it come its markers, which no change to the
+    /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
+    pub fn service(&mut self, service: &ServiceName) -> &mut Command {
+        self.service = Some(service.clone());
+        self
+    }
+
+    /// A limit, in force from before the program runs. [`Resource::UNLIMITED`] is none. Of several for one
+    /// resource the last counts.
+    pub fn rlimit(&mut self, resource: Resource, soft: u64, hard: u64) -> &mut Command {
+        let limits = &mut self.settings.rlimits;
+        limits.retain(|limit| limit.resource != resource as u32);
+        limits.push(Rlimit { resource: resource as u32, soft, hard });
+        self
+    }
+
+    /// Passes a descriptor on as `number`, 3 or higher; a later one for the same number takes its place.
+    /// Ours may be close-on-exec, the child's is not. It stays open here until the command is dropped; to keep one of
+    /// your own, pass a `try_clone`.
+    pub fn pass_fd(&mut self, fd: impl Into<OwnedFd>, number: u32) -> &mut Command {
+        let (fd, passed) = (Arc::new(fd.into()), &mut self.settings.passed);
+        match passed.binary_search_by_key(&number, |(taken, _)| *taken) {
+            Ok(at) => passed[at].1 = fd,
+            Err(at) => passed.insert(at, (number, fd)),
+        }
+        self
+    }
+
+    /// Niceness, -20 to 19.
+    pub fn nice(&mut self, nice: i32) -> &mut Command {
+        self.settings.nice = Some(nice);
+        self
+    }
+
+    /// How readily the out-of-memory killer takes the child, -1000 to 1000. Lowering it needs privilege.
+    pub fn oom_score_adj(&mut self, score: i16) -> &mut Command {
+        self.settings.oom_score_adj = Some(score);
+        self
+    }
+
+    /// The file mode creation mask.
+    pub fn umask(&mut self, mask: u32) -> &mut Command {
+        self.settings.umask = Some(mask);
+        self
+    }
+
+    /// Whether exec stops granting rights (set-id bits, file capabilities), for the child and all it starts.
+    pub fn no_new_privs(&mut self, on: bool) -> &mut Command {
+        self.settings.no_new_privs = on;
+        self
+    }
+
+    /// Makes the child's group the foreground of this terminal before the program runs; with a session of its
+    /// own, makes the terminal its controlling one.
+    pub fn foreground(&mut self, terminal: impl Into<OwnedFd>) -> &mut Command {
+        self.settings.terminal = Some(Arc::new(terminal.into()));
+        self
+    }
+
+    /// The directory of a cgroup v2 leaf that the child is in before the program runs.
+    pub fn cgroup(&mut self, dir: impl Into<OwnedFd>) -> &mut Command {
+        self.settings.cgroup = Some(Arc::new(dir.into()));
+        self
+    }
+
+    /// Whether the child keeps the signal mask of the thread that spawns it, which is rarely the caller's.
+    pub fn keep_mask(&mut self, keep: bool) -> &mut Command {
+        self.settings.keep_mask = keep;
+        self
+    }
+
+    /// Whether signals that we ignore are ignored in the child. Every Rust program ignores SIGPIPE.
+    pub fn keep_ignored(&mut self, keep: bool) -> &mut Command {
+        self.settings.keep_ignored = keep;
+        self
+    }
+
+    /// Whether dropping the `Child` sends SIGKILL to its process tree.
+    pub fn kill_on_drop(&mut self, kill: bool) -> &mut Command {
+        self.kill_on_drop = kill;
+        self
+    }
+
+    /// How long this spawn may take, queue and waiting between tries included.
+    pub fn deadline(&mut self, deadline: Duration) -> &mut Command {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Becomes the program: returns on failure only. What std says of exec goes for this one: nothing is
+    /// dropped, and other threads just end.
+    ///
+    /// Group, death signal and cgroup stay as they are, and descriptors that are neither passed nor standard stay
+    /// open unless marked close-on-exec. A failure may leave signals, limits, niceness, ids, working
+    /// directory and descriptors changed.
+    ///
+    /// # Errors
+    /// Those of a spawn, and [`SpawnErrorKind::ChildrenLive`] while this process has children, running or
+    /// unreaped: the end of its threads would signal them, and nobody would be left who knows them.
+    #[must_use = "it returns only if it failed"]
+    pub fn exec(&mut self) -> io::Error {
+        let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if rustix::process::waitid(WaitId::All, any) != Err(rustix::io::Errno::CHILD) {
+            return SpawnError::refused(SpawnErrorKind::ChildrenLive, &self.program).into();
+        }
+        let (mut prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit) {
+            Ok(prepared) => prepared,
+            Err(error) => return error.into(),
+        };
+        let error = prepared.with_plan(|plan| spawn::replace(plan));
+        SpawnError::from_core(error, &prepared).into()
+    }
+}
+
+/// Gives the child kind and name, and so its markers.
+pub fn mark_child(cmd: &mut Command, kind: ChildKind, service: &ServiceName) {
+    cmd.kind(kind).service(service);
+}
+
+/// SIGTERM for the child when its supervisor ends. This is the default; the call undoes a
+/// [`death_signal(None)`](Command::death_signal).
+pub fn arm_parent_death_signal(cmd: &mut Command) {
+    cmd.death_signal(Some(Signal::TERM));
+}
+
+/// The same place for a child of std: a process group of its own.
+pub fn place_in_own_process_group(cmd: &mut process::Command) {
+    cmd.process_group(0);
+}

@@ -1,0 +1,100 @@
+//! What a child is called: its kind and its service name, and the variables that say so.
+
+use core::{error, fmt, str::FromStr};
+
+/// Marks a child of a supervisor; its value is exactly `1`.
+pub const SUBPROCESS_MARKER_ENV: &str = "PIDWARD_SUBPROCESS";
+/// Names an agent.
+pub const AGENT_NAME_ENV: &str = "AGENT_NAME";
+/// Names an MCP server.
+pub const MCP_SERVICE_ID_ENV: &str = "MCP_SERVICE_ID";
+/// Names an API server.
+pub const API_SERVER_ENV: &str = "PIDWARD_API_SERVER";
+/// Names a task.
+pub const TASK_NAME_ENV: &str = "PIDWARD_TASK";
+/// The nonce of one spawn.
+pub const NONCE_ENV: &str = "PIDWARD_NONCE";
+/// The role of a re-executed copy of this program.
+pub const SUBAGENT_ENV: &str = "PIDWARD_ROLE";
+/// The descriptor of the control channel.
+pub const CHANNEL_ENV: &str = "PIDWARD_CHANNEL";
+/// Variables by which each supervisor run finds its descendants start with this; the id of the run follows.
+pub(crate) const TREE_PREFIX: &str = "PIDWARD_TREE_";
+
+/// What a child is to its supervisor. The markers of one kind never prove a child of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ChildKind {
+    /// An agent.
+    Agent,
+    /// An MCP server.
+    Mcp,
+    /// An API server. It carries its name only, not [`SUBPROCESS_MARKER_ENV`].
+    Api,
+    /// Anything else.
+    Task,
+}
+
+impl ChildKind {
+    /// The variable that holds the service name of a child of this kind.
+    pub const fn marker_env(self) -> &'static str {
+        match self {
+            ChildKind::Agent => AGENT_NAME_ENV,
+            ChildKind::Mcp => MCP_SERVICE_ID_ENV,
+            ChildKind::Api => API_SERVER_ENV,
+            ChildKind::Task => TASK_NAME_ENV,
+        }
+    }
+}
+
+/// The name of a child: 1 to 128 bytes of UTF-8 without NUL, `=`, `/` and control characters; not `.` or `..`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceName(String);
+
+impl ServiceName {
+    /// The text as a name.
+    ///
+    /// # Errors
+    /// It breaks the rule; nothing is replaced or cut.
+    pub fn try_new(text: impl Into<String>) -> Result<ServiceName, ServiceNameError> {
+        let text = text.into();
+        let allowed = |c: char| !matches!(c, '=' | '/') && !c.is_control();
+        if (1..=128).contains(&text.len()) && text != "." && text != ".." && text.chars().all(allowed) {
+            return Ok(ServiceName(text));
+        }
+        Err(ServiceNameError(()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ServiceName {
+    type Err = ServiceNameError;
+
+    fn from_str(text: &str) -> Result<ServiceName, ServiceNameError> {
+        ServiceName::try_new(text)
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The text is no [`ServiceName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceNameError(());
+
+impl fmt::Display for ServiceNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a service name is 1 to 128 bytes of UTF-8 without NUL, '=', '/' and control characters, and not '.' or '..'",
+        )
+    }
+}
+
+impl error::Error for ServiceNameError {}
