@@ -51,3 +51,5 @@ pub mod spawn;
 pub mod signal;
 
 pub mod reap;
+
+pub mod ladder;

@@ -540,18 +540,18 @@ pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
     unit(unsafe { syscall!(__NR_kill, int(pid.raw()), int(signal.raw())) })
 }
 
-/// `kill(-pgid, signal)`. Only for a group whose leader is our unreaped child.
+/// `kill(-pgid, signal)`; no signal only asks. Only for a group whose leader is our unreaped child.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
 ///
 /// # Errors
 /// - `ESRCH`: no member is left; also for 1, whose negative is everybody and is never sent.
-pub(crate) fn kill_group(pgid: Pid, signal: Signal) -> Result<(), Errno> {
+pub(crate) fn kill_group(pgid: Pid, signal: Option<Signal>) -> Result<(), Errno> {
     if pgid == Pid::INIT {
         return Err(Errno::ESRCH);
     }
     // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_kill, int(pgid.raw().wrapping_neg()), int(signal.raw())) })
+    unit(unsafe { syscall!(__NR_kill, int(pgid.raw().wrapping_neg()), int(signal.map_or(0, Signal::raw))) })
 }
 
 /// Whom [`waitid`] waits for.

@@ -11,18 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{
-    Errno, Signal,
-    reap::{Change, ReapError, Usage},
-    signal::SignalError,
-    spawn::Mechanism,
-};
 use crate::{
     drain::Drain,
     prepare::ParentEnds,
     spawner::{Ended, Entry, Shared, end_tree, lock},
     stdio::{ChildStderr, ChildStdin, ChildStdout},
     stop::{self, StopReport},
+};
+use pidward_core::{
+    Errno, Signal,
+    reap::{Change, ReapError, Usage},
+    signal::SignalError,
+    spawn::Mechanism,
 };
 
 /// What a child is doing.
@@ -200,7 +200,7 @@ impl Child {
     }
 
     fn check_ours(&self) -> io::Result<()> {
-        if self.shared.is_ours() { Ok(()) } else { Err(crate::SpawnError::forked_copy().into()) }
+        if self.shared.is_ours() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
     }
 }
 

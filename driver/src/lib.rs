@@ -1,17 +1,25 @@
 //! pidward: child processes that cannot outlive their supervisor.
 #![forbid(unsafe_code)]
 
+mod child;
 mod command;
+mod drain;
 mod error;
+mod members;
 mod names;
 mod prepare;
+pub mod spawner;
 mod stdio;
+mod stop;
 
+pub use child::{Child, ChildState};
 pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
 pub use error::{Limit, SpawnError, SpawnErrorKind};
 pub use names::{
     AGENT_NAME_ENV, API_SERVER_ENV, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV,
-    SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError, TASK_NAME_ENV,
+    SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError, TASK_NAME_ENV, TREE_ENV,
 };
-pub use pidward_core::Signal;
+pub use pidward_core::{Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
+pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
+pub use stop::{StopReport, Stopped, Stopping, Survivor};

@@ -1,6 +1,11 @@
 //! What a child is called: its kind and its service name, and the variables that say so.
 
-use core::{error, fmt, str::FromStr};
+use std::{
+    error,
+    fmt::{self, Write as _},
+    io,
+    str::FromStr,
+};
 
 /// Marks a child of a supervisor; its value is exactly `1`.
 pub const SUBPROCESS_MARKER_ENV: &str = "PIDWARD_SUBPROCESS";
@@ -18,6 +23,8 @@ pub const NONCE_ENV: &str = "PIDWARD_NONCE";
 pub const SUBAGENT_ENV: &str = "PIDWARD_ROLE";
 /// The descriptor of the control channel.
 pub const CHANNEL_ENV: &str = "PIDWARD_CHANNEL";
+/// How the variable begins that all descendants of one supervisor run inherit; `_` and the id of the run follow.
+pub const TREE_ENV: &str = "PIDWARD_TREE";
 /// Variables by which each supervisor run finds its descendants start with this; the id of the run follows.
 pub(crate) const TREE_PREFIX: &str = "PIDWARD_TREE_";
 
@@ -98,3 +105,17 @@ impl fmt::Display for ServiceNameError {
 }
 
 impl error::Error for ServiceNameError {}
+
+/// A fresh random id: 32 lower-case hexadecimal digits.
+pub(crate) fn fresh_id() -> io::Result<String> {
+    let mut bytes = [0u8; 16];
+    let mut filled = 0;
+    // Ends when all is filled: the kernel gives at least one byte or an error.
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}

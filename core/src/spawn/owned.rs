@@ -95,10 +95,22 @@ impl Child {
     /// - [`SignalError::NoGroup`]: it was not started as a leader.
     /// - [`SignalError::Unpinned`]: this kernel signals groups by number only, and the leader was reaped.
     pub fn signal_group(&self, signal: Signal, means: GroupMeans) -> Result<(), SignalError> {
+        self.reach_group(Some(signal), means)
+    }
+
+    /// Whether the group has a member, by sending nothing.
+    ///
+    /// # Errors
+    /// As [`signal_group`](Child::signal_group).
+    pub fn ask_group(&self, means: GroupMeans) -> Result<(), SignalError> {
+        self.reach_group(None, means)
+    }
+
+    fn reach_group(&self, signal: Option<Signal>, means: GroupMeans) -> Result<(), SignalError> {
         let pgid = self.pgid.ok_or(SignalError::NoGroup)?;
         match (means, self.pidfd()) {
             (GroupMeans::Pidfd, Some(leader)) => {
-                Ok(sys::signal_pidfd(leader.as_raw_fd(), Some(signal), sys::TO_GROUP)?)
+                Ok(sys::signal_pidfd(leader.as_raw_fd(), signal, sys::TO_GROUP)?)
             }
             _ => self.by_number(|_| sys::kill_group(pgid, signal)).map_err(|e| match e {
                 SignalError::Gone if self.is_reaped() => SignalError::Unpinned,

@@ -27,27 +27,25 @@ pub(crate) struct Config {
     pub(crate) idle: Duration,
 }
 
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            threads: 8,
+            queue: 1024,
+            deadline: Some(Duration::from_secs(30)),
+            spin: Duration::ZERO,
+            grace: Duration::from_secs(5),
+            on_last_drop: OnLastDrop::Stop,
+            idle: Duration::from_secs(1),
+        }
+    }
+}
+
 /// Sets up a [`Spawner`]; see [`Spawner::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "nothing happens before `build`"]
 pub struct SpawnerBuilder {
     config: Config,
-}
-
-impl Default for SpawnerBuilder {
-    fn default() -> SpawnerBuilder {
-        SpawnerBuilder {
-            config: Config {
-                threads: 8,
-                queue: 1024,
-                deadline: Some(Duration::from_secs(30)),
-                spin: Duration::ZERO,
-                grace: Duration::from_secs(5),
-                on_last_drop: OnLastDrop::Stop,
-                idle: Duration::from_secs(1),
-            },
-        }
-    }
 }
 
 impl SpawnerBuilder {

@@ -154,7 +154,10 @@ impl Entry {
     /// The pidfd, or what stands in for it.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         let stand_in = || self.stand_in.as_ref().map(AsFd::as_fd);
-        self.child.pidfd().or_else(stand_in).expect("a child without pidfd is given a stand-in when it is taken in")
+        self.child
+            .pidfd()
+            .or_else(stand_in)
+            .expect("a child without pidfd is given a stand-in when it is taken in")
     }
 
     /// Blocks until it has probably ended or `until` has passed; the caller then looks.
@@ -179,6 +182,11 @@ impl Entry {
     /// Sends a signal to the child itself. Nothing is sent to one that has ended.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), SignalError> {
         if self.ended().is_some() { Err(SignalError::Gone) } else { self.child.signal(signal) }
+    }
+
+    /// Whether its group is known to have no member, not even a zombie.
+    pub(crate) fn group_is_gone(&self) -> bool {
+        matches!(self.child.ask_group(self.means), Err(SignalError::Gone | SignalError::NoGroup))
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.

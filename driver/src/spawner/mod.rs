@@ -21,15 +21,13 @@
 
 use std::{
     io,
+    process::{ExitStatus, Output},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use pidward_core::{
-    signal,
-    spawn::Step,
-};
+use pidward_core::{Errno, signal, spawn::Step};
 
 use crate::{
     child::Child,
@@ -130,12 +128,7 @@ impl Spawner {
     /// # Errors
     /// [`SpawnError`]; every one says that no child exists.
     pub fn spawn_on_this_thread(&self, cmd: &Command) -> Result<Child, SpawnError> {
-        let shared = &self.handle.shared;
-        let (mut prepared, ends) = self.prepare(cmd, DefaultStdio::Inherit)?;
-        shared.stamp(&mut prepared);
-        let child = thread_main::spawn_here(&mut prepared)?;
-        let entry = shared.adopt(child, &Arc::default(), cmd.kills_on_drop())?;
-        Ok(Child::new(entry, Arc::clone(shared), ends))
+        spawn_here(&self.handle.shared, cmd, DefaultStdio::Inherit)
     }
 
     /// Stops every child of this spawner, all at once: SIGTERM to each group, SIGKILL after `grace`. Returns when nobody is
@@ -158,7 +151,7 @@ impl Spawner {
 
     fn start(config: Config) -> io::Result<Spawner> {
         let means = signal::group_means();
-        let shared = Arc::new(Shared::new(config, means, Markers::fresh())?);
+        let shared = Arc::new(Shared::new(config, means, Markers::fresh()?)?);
         let first = SpawnerThread::new(Arc::clone(&shared), false).map_err(|e| match e.step {
             Step::Prepare => io::Error::from_raw_os_error(e.errno.raw()),
             _ => io::Error::other(e),
@@ -171,23 +164,20 @@ impl Spawner {
         Ok(spawner)
     }
 
-    fn prepare(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Prepared, ParentEnds), SpawnError> {
-        if !self.handle.shared.is_ours() {
-            return Err(SpawnError::forked_copy());
-        }
-        Prepared::new(cmd, stdio)
-    }
-
     fn request(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Arc<Entry>, ParentEnds), SpawnError> {
         let shared = &self.handle.shared;
-        let (prepared, ends) = self.prepare(cmd, stdio)?;
-        let patience = cmd.own_deadline().or(shared.config.deadline);
+        if !shared.is_ours() {
+            return Err(SpawnError::forked_copy(cmd.get_program()));
+        }
+        let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
+        shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
+        let patience = cmd.deadline.or(shared.config.deadline);
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let ask = Ask::new(prepared, cmd.kills_on_drop());
+        let ask = Ask::new(prepared, cmd.kill_on_drop);
         match shared.queue.push(Arc::clone(&ask)) {
             Ok(()) => Ok((self.await_reply(&ask, deadline)?, ends)),
-            Err(Refused::Full) => Err(SpawnError::queue_full()),
-            Err(Refused::Closed) => Err(SpawnError::shut_down()),
+            Err(Refused::Full) => Err(SpawnError::queue_full(ask.program())),
+            Err(Refused::Closed) => Err(SpawnError::shut_down(ask.program())),
         }
     }
 
@@ -206,7 +196,7 @@ impl Spawner {
             }
             if deadline.is_some_and(|deadline| deadline <= now) && ask.abandon() {
                 shared.queue.remove(ask);
-                return Err(SpawnError::deadline());
+                return Err(SpawnError::deadline(ask.program()));
             }
             if ask.is_waiting_in_queue() && shared.is_stalled(STALL) {
                 self.add_thread();
@@ -248,4 +238,58 @@ impl Drop for Handle {
             shared.join();
         }
     }
+}
+
+/// As std's: without a [`Spawner`] at hand.
+impl Command {
+    /// Starts a child with a spawner of its own: two threads that live as long as the child.
+    ///
+    /// The child is tied to this process, not to the calling thread. For many children use one [`Spawner`].
+    ///
+    /// # Errors
+    /// A [`SpawnError`] inside, or no thread for the spawner.
+    pub fn spawn(&mut self) -> io::Result<Child> {
+        let spawner = Spawner::builder().on_last_drop(OnLastDrop::Leave).build()?;
+        Ok(spawner.spawn(self)?)
+    }
+
+    /// Starts a child and waits for its end, on the calling thread.
+    ///
+    /// # Errors
+    /// As [`spawn`](Command::spawn) and [`Child::wait`].
+    pub fn status(&mut self) -> io::Result<ExitStatus> {
+        self.run_here(DefaultStdio::Inherit)?.wait()
+    }
+
+    /// Starts a child, waits for its end and collects its output, on the calling thread. Standard input is empty,
+    /// the outputs are piped, unless set otherwise.
+    ///
+    /// # Errors
+    /// As [`spawn`](Command::spawn) and [`Child::wait_with_output`].
+    pub fn output(&mut self) -> io::Result<Output> {
+        self.run_here(DefaultStdio::Piped)?.wait_with_output()
+    }
+
+    /// A child of the calling thread, which stays until it has ended.
+    fn run_here(&mut self, stdio: DefaultStdio) -> io::Result<Child> {
+        let shared = Shared::new(Config::default(), signal::group_means(), Markers::fresh()?)?;
+        Ok(spawn_here(&Arc::new(shared), self, stdio)?)
+    }
+}
+
+fn spawn_here(shared: &Arc<Shared>, cmd: &Command, stdio: DefaultStdio) -> Result<Child, SpawnError> {
+    if !shared.is_ours() {
+        return Err(SpawnError::forked_copy(cmd.get_program()));
+    }
+    let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
+    shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
+    let child = thread_main::spawn_here(&mut prepared)?;
+    let entry = shared.adopt(child, cmd.get_program(), &Arc::default(), cmd.kill_on_drop)?;
+    Ok(Child::new(entry, Arc::clone(shared), ends))
+}
+
+/// No randomness to be had for a nonce.
+fn unstamped(prepared: &Prepared, error: &io::Error) -> SpawnError {
+    let errno = error.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::ENOSYS);
+    SpawnError::preparing(prepared.program(), errno)
 }

@@ -4,6 +4,7 @@
 
 use std::{
     collections::VecDeque,
+    ffi::{OsStr, OsString},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -34,7 +35,8 @@ pub(crate) struct Ask {
     asker: Thread,
     /// The child between clone and exec, for the asker to end when its patience does.
     slot: Slot,
-    pub(super) work: Mutex<Work>,
+    work: Mutex<Option<Work>>,
+    program: OsString,
 }
 
 /// What the spawner thread needs of a request.
@@ -53,12 +55,23 @@ impl Ask {
             reply: Mutex::new(None),
             asker: thread::current(),
             slot: Slot::new(),
-            work: Mutex::new(Work { prepared, kill_on_drop, tries: 0 }),
+            program: prepared.program().to_owned(),
+            work: Mutex::new(Some(Work { prepared, kill_on_drop, tries: 0 })),
         })
     }
 
     pub(super) const fn slot(&self) -> &Slot {
         &self.slot
+    }
+
+    /// The program, for errors.
+    pub(super) fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// What there is to do; empty once it is done, since it holds the child's ends of the pipes.
+    pub(super) fn work(&self) -> MutexGuard<'_, Option<Work>> {
+        lock(&self.work)
     }
 
     /// `false` if the asker is gone.
@@ -73,6 +86,7 @@ impl Ask {
 
     /// Gives the asker its answer; gives it back if the asker is gone.
     pub(super) fn answer(&self, reply: Reply) -> Result<(), Reply> {
+        drop(self.work().take());
         *lock(&self.reply) = Some(reply);
         if self.step(TAKEN, ANSWERED) || self.step(QUEUED, ANSWERED) {
             self.asker.unpark();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     io, process,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -11,11 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{
-    Signal,
-    signal::GroupMeans,
-    spawn::{self, Step},
-};
+use pidward_core::{Signal, signal::GroupMeans, spawn};
 use rustix::{
     event::{EventfdFlags, epoll, eventfd},
     fd::OwnedFd,
@@ -113,6 +110,7 @@ impl Shared {
     pub(super) fn adopt(
         &self,
         child: spawn::Child,
+        program: &OsStr,
         maker: &Arc<Maker>,
         kill_on_drop: bool,
     ) -> Result<Arc<Entry>, SpawnError> {
@@ -122,8 +120,7 @@ impl Shared {
                 Ok(fd) => Some(fd),
                 Err(e) => {
                     discard(&child);
-                    let error = spawn::SpawnError::new(Step::Clone, e.into());
-                    return Err(SpawnError::from_step(error));
+                    return Err(SpawnError::preparing(program, e.into()));
                 }
             },
         };
@@ -195,7 +192,8 @@ impl Shared {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for ask in self.queue.close() {
-            let _ = ask.answer(Err(SpawnError::shut_down()));
+            let refused = SpawnError::shut_down(ask.program());
+            let _ = ask.answer(Err(refused));
         }
         self.wake();
     }
@@ -271,9 +269,10 @@ impl Shared {
     }
 
     /// Sets what every child of this spawner carries.
-    pub(super) fn stamp(&self, prepared: &mut Prepared) {
+    pub(super) fn stamp(&self, prepared: &mut Prepared) -> io::Result<()> {
         prepared.stamp(&self.markers.tree_name, &self.markers.tree_value);
-        prepared.stamp(NONCE_ENV, &fresh_id());
+        prepared.stamp(NONCE_ENV, &fresh_id()?);
+        Ok(())
     }
 }
 
@@ -290,7 +289,7 @@ fn discard(child: &spawn::Child) {
 
 impl Markers {
     /// A fresh run of a fresh installation.
-    pub(super) fn fresh() -> Markers {
-        Markers { tree_name: format!("{TREE_ENV}_{}", fresh_id()), tree_value: fresh_id() }
+    pub(super) fn fresh() -> io::Result<Markers> {
+        Ok(Markers { tree_name: format!("{TREE_ENV}_{}", fresh_id()?), tree_value: fresh_id()? })
     }
 }

@@ -86,11 +86,11 @@ impl SpawnerThread {
             Ok(Outcome::Failed(error)) => Err(error),
             Ok(Outcome::Later(wait)) => match self.set_aside(&ask, wait) {
                 true => return,
-                false => Err(SpawnError::shut_down()),
+                false => Err(SpawnError::shut_down(ask.program())),
             },
             Err(panic) => {
                 log::error!("a spawn panicked: {}", text(&*panic));
-                Err(SpawnError::panicked())
+                Err(SpawnError::panicked(ask.program()))
             }
         };
         if let Err(Ok(entry)) = ask.answer(reply) {
@@ -106,12 +106,14 @@ impl SpawnerThread {
     }
 
     fn attempt(&mut self, ask: &Ask) -> Outcome {
-        let mut work = lock(&ask.work);
-        let Work { prepared, kill_on_drop, tries } = &mut *work;
-        self.shared.stamp(prepared);
+        let mut work = ask.work();
+        let Some(Work { prepared, kill_on_drop, tries }) = &mut *work else {
+            // Not reached: only the answer takes it away.
+            return Outcome::Failed(SpawnError::reply_lost(ask.program()));
+        };
         let launcher = &mut self.launcher;
         match prepared.with_plan(|plan| launcher.spawn(plan, ask.slot())) {
-            Ok(child) => match self.shared.adopt(child, &self.maker, *kill_on_drop) {
+            Ok(child) => match self.shared.adopt(child, prepared.program(), &self.maker, *kill_on_drop) {
                 Ok(entry) => Outcome::Child(entry),
                 Err(error) => Outcome::Failed(error),
             },

@@ -1,0 +1,241 @@
+//! Stopping children: the ladder, driven.
+//!
+//! The ladder itself is a table in core; here its actions are carried out and the world is looked at. Nothing here reads
+//! the wall clock: times are counted from the beginning of the stop, on the monotonic clock.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pidward_core::{
+    Signal,
+    ladder::{Action, Event, Graces, Ladder, Outcome, Rung},
+    signal::SignalError,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    members,
+    spawner::{Entry, Shared},
+};
+
+/// How long after SIGKILL the kernel may take before the rest counts as survivors.
+pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Somebody that a stop could not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Survivor {
+    /// Its pid when it was looked at.
+    pub pid: u32,
+    /// Its state letter in `/proc/<pid>/stat`; `?` where that cannot be read.
+    pub state: char,
+}
+
+/// What became of one child.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Its pid. Only a number by now.
+    pub pid: u32,
+    /// Its status; `None` while it has not ended, and where somebody else took it.
+    pub status: Option<ExitStatus>,
+    /// The last thing that had to be done; `None` if it and all of its group had ended before.
+    pub rung: Option<Rung>,
+    /// How long it took.
+    pub took: Duration,
+    /// Who is left. Empty: nobody.
+    pub survivors: Vec<Survivor>,
+}
+
+/// What a stop did. It is over when nobody is left, or when the report says who is.
+#[derive(Clone, Debug, Default)]
+#[must_use = "it says whether anybody survived"]
+#[non_exhaustive]
+pub struct StopReport {
+    /// One for each child that was to be stopped.
+    pub children: Vec<Stopped>,
+}
+
+impl StopReport {
+    /// Whether nobody is left.
+    pub fn is_complete(&self) -> bool {
+        self.survivors().next().is_none()
+    }
+
+    /// Who is left.
+    pub fn survivors(&self) -> impl Iterator<Item = Survivor> {
+        self.children.iter().flat_map(|child| child.survivors.iter().copied())
+    }
+
+    /// The status of the first child; the one that was asked for, if it was one.
+    pub fn status(&self) -> Option<ExitStatus> {
+        self.children.first().and_then(|child| child.status)
+    }
+
+    /// The last rung that was needed for any of them.
+    pub fn rung(&self) -> Option<Rung> {
+        self.children.iter().filter_map(|child| child.rung).max()
+    }
+}
+
+/// A stop under way, for programs with a loop of their own: [`step`](Stopping::step) never blocks.
+#[derive(Debug)]
+#[must_use = "a stop that is not stepped does nothing"]
+pub struct Stopping {
+    shared: Arc<Shared>,
+    began: Instant,
+    climbs: Vec<Climb>,
+}
+
+/// One child on the ladder.
+#[derive(Debug)]
+struct Climb {
+    entry: Arc<Entry>,
+    ladder: Ladder,
+    started: bool,
+    leader_seen: bool,
+    done: Option<Stopped>,
+}
+
+impl Stopping {
+    pub(crate) fn new(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> Stopping {
+        let climbs = entries.iter().map(|entry| Climb::new(Arc::clone(entry), grace)).collect();
+        Stopping { shared: Arc::clone(shared), began: Instant::now(), climbs }
+    }
+
+    /// Does what is due. The report, once the stop is over.
+    pub fn step(&mut self) -> Option<StopReport> {
+        for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
+            climb.step(&self.shared, self.began);
+        }
+        if self.climbs.iter().any(|climb| climb.done.is_none()) {
+            return None;
+        }
+        Some(StopReport { children: self.climbs.iter_mut().filter_map(|climb| climb.done.take()).collect() })
+    }
+
+    /// No more grace: the next step sends SIGKILL.
+    pub fn hurry(&mut self) {
+        for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
+            climb.started = true;
+            climb.feed(self.began, Event::Force);
+        }
+    }
+
+    /// How long until a step is due; zero if one is. A child's end makes one due at any time.
+    pub fn due_in(&self) -> Duration {
+        let now = self.began.elapsed();
+        let open = self.climbs.iter().filter(|climb| climb.done.is_none());
+        let due = open.map(|climb| climb.ladder.next_deadline().unwrap_or(now)).min();
+        due.map_or(Duration::ZERO, |due| due.saturating_sub(now))
+    }
+
+    /// Blocks until a step is due or a child has ended.
+    fn block(&self) {
+        let ends: Vec<_> =
+            self.climbs.iter().filter(|climb| !climb.leader_seen).map(|climb| climb.entry.as_fd()).collect();
+        let mut fds: Vec<_> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let timeout = Timespec::try_from(self.due_in()).ok();
+        // An interruption is a wake-up like any other.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+}
+
+/// Stops all of them at once, to the end.
+pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> StopReport {
+    let mut stopping = Stopping::new(shared, entries, grace);
+    // Ends within grace + kill limit: the ladder always does.
+    loop {
+        if let Some(report) = stopping.step() {
+            return report;
+        }
+        stopping.block();
+    }
+}
+
+impl Climb {
+    fn new(entry: Arc<Entry>, grace: Duration) -> Climb {
+        let graces = Graces { ask: None, term: grace, kill_limit: KILL_LIMIT };
+        Climb { entry, ladder: Ladder::new(graces), started: false, leader_seen: false, done: None }
+    }
+
+    fn step(&mut self, shared: &Arc<Shared>, began: Instant) {
+        if !self.started {
+            self.started = true;
+            self.feed(began, Event::Start);
+        }
+        if !self.leader_seen && shared.look(&self.entry).is_some() {
+            self.leader_seen = true;
+            self.feed(began, Event::LeaderEnded);
+        }
+        self.feed(began, Event::Tick);
+    }
+
+    /// One event, and all that follows from it at once.
+    fn feed(&mut self, began: Instant, event: Event) {
+        let mut action = self.ladder.step(began.elapsed(), event);
+        // Ends with `Wait` or `Done`: each step is taken once, and a look is followed by a step or by a wait.
+        loop {
+            let event = match action {
+                Action::Wait => return,
+                Action::Look if self.is_empty() => Event::Empty,
+                Action::Look => Event::NotEmpty,
+                Action::Take(rung) => {
+                    self.take(rung);
+                    Event::Taken(rung)
+                }
+                Action::Done(outcome) => {
+                    self.done = Some(self.report(outcome, began));
+                    return;
+                }
+            };
+            action = self.ladder.step(began.elapsed(), event);
+        }
+    }
+
+    fn take(&self, rung: Rung) {
+        let signals: &[Signal] = match rung {
+            Rung::Ask => &[],
+            // A stopped process acts on SIGTERM only when it goes on.
+            Rung::Term => &[Signal::TERM, Signal::CONT],
+            Rung::Kill | Rung::Sweep => &[Signal::KILL],
+        };
+        for &signal in signals {
+            match self.entry.signal_tree(signal) {
+                Ok(()) | Err(SignalError::Gone) => {}
+                Err(e) => log::warn!("{signal} to the group of process {}: {e:?}", self.entry.pid()),
+            }
+        }
+    }
+
+    /// Whether the child has ended and its group has no living member.
+    fn is_empty(&self) -> bool {
+        self.leader_seen && self.left().is_empty()
+    }
+
+    fn left(&self) -> Vec<Survivor> {
+        members::left(&self.entry, self.leader_seen)
+    }
+
+    fn report(&self, outcome: Outcome, began: Instant) -> Stopped {
+        let (rung, survivors) = match outcome {
+            Outcome::Empty { by } => (by, Vec::new()),
+            Outcome::Survived => (Some(Rung::Sweep), self.left()),
+        };
+        if self.leader_seen && survivors.is_empty() {
+            // Its group is empty: nothing is pinned by a zombie any more.
+            let _ = self.entry.child.try_reap();
+        }
+        Stopped {
+            pid: self.entry.pid().get(),
+            status: self.entry.ended().flatten().map(|exit| ExitStatus::from_raw(exit.status.raw())),
+            rung,
+            took: began.elapsed(),
+            survivors,
+        }
+    }
+}
