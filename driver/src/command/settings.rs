@@ -129,8 +129,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Puts everything but the descriptors to pass into the plan.
-    pub(crate) fn apply<'a>(&'a self, plan: &mut Plan<'a>) {
+    /// Puts everything but the descriptors to pass into the plan. `mask` is the one to keep.
+    pub(crate) fn apply<'a>(&'a self, plan: &mut Plan<'a>, mask: Option<u64>) {
         plan.group = match self.group {
             GroupChoice::Inherit => Group::Inherit,
             GroupChoice::Session => Group::Session,
@@ -150,6 +150,6 @@ impl Settings {
         plan.death_signal = self.death_signal;
         plan.no_new_privs = self.no_new_privs;
         plan.umask = self.umask;
-        plan.keep = Keep { mask: self.keep_mask, ignored: self.keep_ignored };
+        plan.keep = Keep { mask, ignored: self.keep_ignored };
     }
 }

@@ -152,7 +152,7 @@ impl Command {
         self
     }
 
-    /// Whether the child keeps the signal mask of the thread that spawns it, which is rarely the caller's.
+    /// Whether the child keeps the signal mask of the thread that asks for it. A death signal in it stays pending.
     pub fn keep_mask(&mut self, keep: bool) -> &mut Command {
         self.settings.keep_mask = keep;
         self
@@ -189,14 +189,14 @@ impl Command {
     #[must_use = "it returns only if it failed"]
     pub fn exec(&mut self) -> io::Error {
         let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        if rustix::process::waitid(WaitId::All, any) != Err(rustix::io::Errno::CHILD) {
-            return SpawnError::refused(SpawnErrorKind::ChildrenLive, &self.program).into();
+        if !matches!(rustix::process::waitid(WaitId::All, any), Err(rustix::io::Errno::CHILD)) {
+            return SpawnError::refused(SpawnErrorKind::ChildrenLive).of_program(&self.program).into();
         }
         let (mut prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit) {
             Ok(prepared) => prepared,
             Err(error) => return error.into(),
         };
-        let error = prepared.with_plan(|plan| spawn::replace(plan));
+        let error = prepared.with_plan(spawn::replace);
         SpawnError::from_core(error, &prepared).into()
     }
 }

@@ -61,40 +61,48 @@ impl SpawnError {
         }))
     }
 
-    /// The request was refused as a whole, for a reason outside the kernel: the queue, the deadline, the end
-    /// of the spawner and the like.
-    pub(crate) fn refused(kind: SpawnErrorKind, program: &OsStr) -> SpawnError {
-        SpawnError::new(kind, program)
+    /// Refused as a whole, for a reason outside the kernel. The program is filled in with
+    /// [`of_program`](Self::of_program) by whoever knows it.
+    pub(crate) fn refused(kind: SpawnErrorKind) -> SpawnError {
+        SpawnError::new(kind, OsStr::new(""))
     }
 
     /// The queue of the spawner is full.
-    pub(crate) fn queue_full(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::QueueFull, program)
+    pub(crate) fn queue_full() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::QueueFull)
     }
 
     /// The deadline of the request has passed.
-    pub(crate) fn deadline(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::Deadline, program)
+    pub(crate) fn deadline() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::Deadline)
     }
 
     /// The spawner is shut down.
-    pub(crate) fn shut_down(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::ShutDown, program)
+    pub(crate) fn shut_down() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::ShutDown)
     }
 
     /// The spawner ended without an answer.
-    pub(crate) fn reply_lost(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::ReplyLost, program)
+    pub(crate) fn reply_lost() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::ReplyLost)
     }
 
     /// The request made the spawner's thread panic.
-    pub(crate) fn panicked(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::Panicked, program)
+    pub(crate) fn panicked() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::Panicked)
     }
 
     /// The spawner was made by a process that this one is a copy of.
-    pub(crate) fn forked_copy(program: &OsStr) -> SpawnError {
-        SpawnError::refused(SpawnErrorKind::ForkedCopy, program)
+    pub(crate) fn forked_copy() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::ForkedCopy)
+    }
+
+    /// The same error, about this program where it names none yet.
+    pub(crate) fn of_program(mut self, program: &OsStr) -> SpawnError {
+        if self.0.program.is_empty() {
+            self.0.program = program.to_owned();
+        }
+        self
     }
 
     /// The command cannot be meant.
@@ -182,7 +190,11 @@ impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let error = &*self.0;
         // Debug of a path escapes what would break the line.
-        write!(f, "cannot start {:?}: ", error.program)?;
+        if error.program.is_empty() {
+            f.write_str("cannot start a program: ")?;
+        } else {
+            write!(f, "cannot start {:?}: ", error.program)?;
+        }
         if let Some(step) = error.step {
             write!(f, "{step}: ")?;
         }

@@ -1,6 +1,10 @@
 //! The environment of a child: ours as it is at the spawn, without what says who we are, then the changes.
 
-use std::{env, ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+};
 
 use pidward_core::image::{self, Change, PackError};
 
@@ -19,9 +23,18 @@ const OWN: [&str; 5] = [SUBPROCESS_MARKER_ENV, NONCE_ENV, API_SERVER_ENV, SUBAGE
 const OWN_IF_MARKED: [&str; 3] = [AGENT_NAME_ENV, MCP_SERVICE_ID_ENV, TASK_NAME_ENV];
 
 pub(super) fn build(cmd: &Command) -> Result<Strings, PackError> {
-    let mut inherited = Strings::with_capacity(4096);
     let marked = env::var_os(SUBPROCESS_MARKER_ENV).is_some_and(|value| value == "1");
-    for (name, value) in env::vars_os() {
+    merge(cmd, env::vars_os(), marked)
+}
+
+/// `marked`: the general marker is among `vars`.
+pub(super) fn merge(
+    cmd: &Command,
+    vars: impl Iterator<Item = (OsString, OsString)>,
+    marked: bool,
+) -> Result<Strings, PackError> {
+    let mut inherited = Strings::with_capacity(4096);
+    for (name, value) in vars {
         if !is_own(&name, marked) {
             inherited.push(&[name.as_bytes(), b"=", value.as_bytes()])?;
         }

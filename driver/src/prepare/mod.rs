@@ -19,6 +19,7 @@ use std::{
 use pidward_core::{
     Errno,
     image::{self, PackError},
+    signal,
     spawn::{FdMap, Plan, Program},
 };
 use rustix::{
@@ -29,7 +30,7 @@ use rustix::{
 mod environ;
 mod strings;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use strings::Strings;
 
@@ -86,6 +87,8 @@ pub(crate) struct Prepared {
     /// Sorted by number.
     fds: Vec<(u32, Source)>,
     settings: Settings,
+    /// The asker's signal mask, where the child is to keep it.
+    mask: Option<u64>,
     /// Room for the tables, kept from one try to the next.
     room: Vec<u8>,
 }
@@ -117,8 +120,9 @@ impl Prepared {
         let (mut fds, ends) = streams(cmd, default).map_err(failed)?;
         fds.extend(cmd.settings.passed.iter().map(|(number, fd)| (*number, Source::Fd(Arc::clone(fd)))));
         let (program, settings) = (cmd.program.clone(), cmd.settings.clone());
-        let room = Vec::new();
-        Ok((Prepared { program, argv, environ, paths, cwd, fds, settings, room }, ends))
+        let mask = settings.keep_mask.then(signal::blocked).transpose();
+        let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
+        Ok((Prepared { program, argv, environ, paths, cwd, fds, settings, mask, room: Vec::new() }, ends))
     }
 
     /// One more entry of the environment, in place of any of that name. `name` and `value` are ours: without NUL, the
@@ -150,7 +154,7 @@ impl Prepared {
         let mut plan = Plan::new(Program::Paths(paths), argv, environ);
         plan.fds = &maps;
         plan.cwd = self.cwd.as_deref();
-        self.settings.apply(&mut plan);
+        self.settings.apply(&mut plan, self.mask);
         f(&plan)
     }
 
