@@ -85,10 +85,6 @@ impl Entry {
         self.child.pid()
     }
 
-    pub(crate) const fn means(&self) -> GroupMeans {
-        self.means
-    }
-
     pub(crate) fn is_owned(&self) -> bool {
         self.owned.load(Ordering::Acquire)
     }

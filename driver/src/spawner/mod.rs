@@ -167,7 +167,7 @@ impl Spawner {
     fn request(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Arc<Entry>, ParentEnds), SpawnError> {
         let shared = &self.handle.shared;
         if !shared.is_ours() {
-            return Err(SpawnError::forked_copy(cmd.get_program()));
+            return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
         }
         let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
         shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
@@ -175,10 +175,11 @@ impl Spawner {
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
         let ask = Ask::new(prepared, cmd.kill_on_drop);
         match shared.queue.push(Arc::clone(&ask)) {
-            Ok(()) => Ok((self.await_reply(&ask, deadline)?, ends)),
-            Err(Refused::Full) => Err(SpawnError::queue_full(ask.program())),
-            Err(Refused::Closed) => Err(SpawnError::shut_down(ask.program())),
+            Ok(()) => self.await_reply(&ask, deadline).map(|entry| (entry, ends)),
+            Err(Refused::Full) => Err(SpawnError::queue_full()),
+            Err(Refused::Closed) => Err(SpawnError::shut_down()),
         }
+        .map_err(|e| e.of_program(cmd.get_program()))
     }
 
     fn await_reply(&self, ask: &Arc<Ask>, deadline: Option<Instant>) -> Result<Arc<Entry>, SpawnError> {
@@ -196,7 +197,7 @@ impl Spawner {
             }
             if deadline.is_some_and(|deadline| deadline <= now) && ask.abandon() {
                 shared.queue.remove(ask);
-                return Err(SpawnError::deadline(ask.program()));
+                return Err(SpawnError::deadline());
             }
             if ask.is_waiting_in_queue() && shared.is_stalled(STALL) {
                 self.add_thread();
@@ -279,7 +280,7 @@ impl Command {
 
 fn spawn_here(shared: &Arc<Shared>, cmd: &Command, stdio: DefaultStdio) -> Result<Child, SpawnError> {
     if !shared.is_ours() {
-        return Err(SpawnError::forked_copy(cmd.get_program()));
+        return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
     }
     let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
     shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;

@@ -4,7 +4,7 @@
 
 use std::{
     collections::VecDeque,
-    ffi::{OsStr, OsString},
+    fmt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -28,7 +28,6 @@ const ANSWERED: u8 = 2;
 const ABANDONED: u8 = 3;
 
 /// One request. Exactly one of asker and spawner thread decides how it ends, by the state.
-#[derive(Debug)]
 pub(crate) struct Ask {
     state: AtomicU8,
     reply: Mutex<Option<Reply>>,
@@ -36,11 +35,9 @@ pub(crate) struct Ask {
     /// The child between clone and exec, for the asker to end when its patience does.
     slot: Slot,
     work: Mutex<Option<Work>>,
-    program: OsString,
 }
 
 /// What the spawner thread needs of a request.
-#[derive(Debug)]
 pub(crate) struct Work {
     pub(super) prepared: Prepared,
     pub(super) kill_on_drop: bool,
@@ -55,18 +52,12 @@ impl Ask {
             reply: Mutex::new(None),
             asker: thread::current(),
             slot: Slot::new(),
-            program: prepared.program().to_owned(),
             work: Mutex::new(Some(Work { prepared, kill_on_drop, tries: 0 })),
         })
     }
 
     pub(super) const fn slot(&self) -> &Slot {
         &self.slot
-    }
-
-    /// The program, for errors.
-    pub(super) fn program(&self) -> &OsStr {
-        &self.program
     }
 
     /// What there is to do; empty once it is done, since it holds the child's ends of the pipes.
@@ -126,6 +117,12 @@ impl Ask {
 
     fn step(&self, from: u8, to: u8) -> bool {
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

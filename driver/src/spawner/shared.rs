@@ -192,8 +192,7 @@ impl Shared {
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for ask in self.queue.close() {
-            let refused = SpawnError::shut_down(ask.program());
-            let _ = ask.answer(Err(refused));
+            let _ = ask.answer(Err(SpawnError::shut_down()));
         }
         self.wake();
     }

@@ -86,11 +86,11 @@ impl SpawnerThread {
             Ok(Outcome::Failed(error)) => Err(error),
             Ok(Outcome::Later(wait)) => match self.set_aside(&ask, wait) {
                 true => return,
-                false => Err(SpawnError::shut_down(ask.program())),
+                false => Err(SpawnError::shut_down()),
             },
             Err(panic) => {
                 log::error!("a spawn panicked: {}", text(&*panic));
-                Err(SpawnError::panicked(ask.program()))
+                Err(SpawnError::panicked())
             }
         };
         if let Err(Ok(entry)) = ask.answer(reply) {
@@ -109,7 +109,7 @@ impl SpawnerThread {
         let mut work = ask.work();
         let Some(Work { prepared, kill_on_drop, tries }) = &mut *work else {
             // Not reached: only the answer takes it away.
-            return Outcome::Failed(SpawnError::reply_lost(ask.program()));
+            return Outcome::Failed(SpawnError::reply_lost());
         };
         let launcher = &mut self.launcher;
         match prepared.with_plan(|plan| launcher.spawn(plan, ask.slot())) {
