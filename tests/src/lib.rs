@@ -1,1 +1,40 @@
-//! Fixtures shared by the tests.
+//! What the tests share: fixtures that misbehave on demand, and the means to see what a process is and what
+//! it has left behind.
+//!
+//! Everything here leans on the standard library and libc only, never on the crates under test: a fault of
+//! theirs must not hide in the scales that weigh them.
+//!
+//! The programs under `src/bin` are the children of the tests; [`fixture!`] gives the path of one.
+
+pub mod announce;
+pub mod child;
+pub mod escape;
+pub mod files;
+pub mod hung;
+pub mod leftovers;
+pub mod os;
+pub mod proc;
+pub mod pty;
+pub mod report;
+pub mod rounds;
+pub mod seccomp;
+pub mod skip;
+pub mod tidy;
+
+/// The path of a fixture program of this package. Only in a test of this package: cargo names the programs
+/// to nobody else.
+#[macro_export]
+macro_rules! fixture {
+    ($name:literal) => {
+        ::std::path::Path::new(env!(concat!("CARGO_BIN_EXE_", $name)))
+    };
+}
+
+/// The path of the function around it, without the crate: the name under which the test runner knows it.
+#[macro_export]
+macro_rules! this_test {
+    () => {{
+        fn here() {}
+        $crate::skip::test_name(::std::any::type_name_of_val(&here))
+    }};
+}

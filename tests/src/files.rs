@@ -1,0 +1,93 @@
+//! Places and program files for tests.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+/// A fresh directory that goes away with the value.
+#[derive(Debug)]
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// Makes one below the system's directory for temporary files, mode 0700.
+    #[expect(clippy::new_without_default, reason = "it makes something outside the program")]
+    pub fn new() -> TempDir {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pidward-test-{}-{n}", std::process::id()));
+        // What an earlier process of this number has left.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a temporary directory");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("its mode");
+        TempDir(path)
+    }
+
+    /// Its path, or that of something in it.
+    pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // What stays is in the way of nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes an executable file. Another process does it: were it open for writing here, a child that some
+/// other thread forks at that moment would hold it open, and the exec would fail with "text file busy".
+pub fn program(path: &Path, bytes: &[u8]) {
+    let mut sh = Command::new("/bin/sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    sh.stdin.take().expect("its input").write_all(bytes).expect("the bytes of a program");
+    assert!(sh.wait().expect("the shell's end").success(), "cannot write {}", path.display());
+}
+
+/// The smallest static program there is: no libc, no interpreter, it only exits with `code`. For x86-64 and
+/// aarch64; elsewhere `None`. Laid out as elf(5) says: one header, one segment, four instructions at most.
+pub fn tiny_program(code: u8) -> Option<Vec<u8>> {
+    let (machine, text): (u16, Vec<u8>) = if cfg!(target_arch = "x86_64") {
+        // mov edi, code; mov eax, 231 (exit_group); syscall; ud2
+        (62, vec![0xBF, code, 0, 0, 0, 0xB8, 231, 0, 0, 0, 0x0F, 0x05, 0x0F, 0x0B])
+    } else if cfg!(target_arch = "aarch64") {
+        // mov x0, code; mov x8, 94 (exit_group); svc 0; udf 0
+        let mov = 0xD280_0000_u32 | u32::from(code) << 5;
+        let words = [mov, 0xD280_0008 | 94 << 5, 0xD400_0001, 0];
+        (183, words.iter().flat_map(|w| w.to_le_bytes()).collect())
+    } else {
+        return None;
+    };
+    let (base, headers) = (0x40_0000_u64, 64 + 56_u64);
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    for half in [2, machine] {
+        file.extend(half.to_le_bytes());
+    }
+    file.extend(1_u32.to_le_bytes());
+    for long in [base + headers, 64, 0] {
+        file.extend(long.to_le_bytes());
+    }
+    file.extend(0_u32.to_le_bytes());
+    for half in [64_u16, 56, 1, 64, 0, 0] {
+        file.extend(half.to_le_bytes());
+    }
+    // One segment to load, readable and executable.
+    for word in [1_u32, 5] {
+        file.extend(word.to_le_bytes());
+    }
+    let size = headers + text.len() as u64;
+    for long in [0, base, base, size, size, 0x1000] {
+        file.extend(long.to_le_bytes());
+    }
+    file.extend(text);
+    Some(file)
+}
