@@ -63,6 +63,33 @@ fn int(n: i32) -> usize {
     n as isize as usize
 }
 
+/// The calls that take numbers only and touch no memory: no argument of theirs can be unsound.
+#[repr(u32)]
+enum Plain {
+    Close = raw::__NR_close,
+    CloseRange = raw::__NR_close_range,
+    Dup3 = raw::__NR_dup3,
+    ExitGroup = raw::__NR_exit_group,
+    Getpgid = raw::__NR_getpgid,
+    Getpid = raw::__NR_getpid,
+    Getppid = raw::__NR_getppid,
+    Kill = raw::__NR_kill,
+    PidfdOpen = raw::__NR_pidfd_open,
+    Setpgid = raw::__NR_setpgid,
+    Setpriority = raw::__NR_setpriority,
+    Setresgid = raw::__NR_setresgid,
+    Setresuid = raw::__NR_setresuid,
+    Setsid = raw::__NR_setsid,
+    Umask = raw::__NR_umask,
+}
+
+#[inline(always)]
+fn plain(call: Plain, a: usize, b: usize, c: usize) -> isize {
+    // SAFETY: numbers only. That a descriptor which is closed or replaced is the caller's to close is said where
+    // that is done.
+    unsafe { arch::syscall6(call as u32, [a, b, c, 0, 0, 0]) }
+}
+
 /// The bits of a signal mask: bit `n - 1` stands for signal `n` (`kernel_sigset_t`).
 pub(crate) type SigSet = u64;
 
@@ -139,9 +166,7 @@ pub(crate) fn execveat(fd: RawFd, argv: *const *const u8, envp: *const *const u8
 #[inline(always)]
 pub(crate) fn exit_group(code: i32) -> ! {
     loop {
-        // SAFETY: ends the calling process; no code of it runs afterwards. The loop is for a filter that
-        // refuses the call, which would otherwise let a child fall into its supervisor's code.
-        unsafe { syscall!(__NR_exit_group, int(code)) };
+        plain(Plain::ExitGroup, int(code), 0, 0);
     }
 }
 
@@ -253,8 +278,7 @@ pub(crate) fn leave_zombies() -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/setpgid.2.html>
 #[inline(always)]
 pub(crate) fn setpgid(pgid: i32) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_setpgid, 0, int(pgid)) })
+    unit(plain(Plain::Setpgid, 0, int(pgid), 0))
 }
 
 /// `setsid()`.
@@ -262,8 +286,7 @@ pub(crate) fn setpgid(pgid: i32) -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/setsid.2.html>
 #[inline(always)]
 pub(crate) fn setsid() -> Result<(), Errno> {
-    // SAFETY: takes nothing.
-    unit(unsafe { syscall!(__NR_setsid) })
+    unit(plain(Plain::Setsid, 0, 0, 0))
 }
 
 /// `getpid()`.
@@ -271,8 +294,15 @@ pub(crate) fn setsid() -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/getpid.2.html>
 #[inline(always)]
 pub(crate) fn getpid() -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { syscall!(__NR_getpid) as i32 }
+    plain(Plain::Getpid, 0, 0, 0) as i32
+}
+
+/// `getpgid(0)`: the caller's group.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/getpgid.2.html>
+#[inline(always)]
+pub(crate) fn getpgrp() -> i32 {
+    plain(Plain::Getpgid, 0, 0, 0) as i32
 }
 
 /// `getppid()`; 0 when the parent is in another pid namespace.
@@ -280,8 +310,7 @@ pub(crate) fn getpid() -> i32 {
 /// Always there. <https://man7.org/linux/man-pages/man2/getppid.2.html>
 #[inline(always)]
 pub(crate) fn getppid() -> i32 {
-    // SAFETY: takes nothing.
-    unsafe { syscall!(__NR_getppid) as i32 }
+    plain(Plain::Getppid, 0, 0, 0) as i32
 }
 
 /// `ioctl(tty, TIOCSPGRP, &pgid)`: makes the group the foreground of the terminal.
@@ -319,8 +348,7 @@ pub(crate) fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Result<(), Errn
 /// Always there. <https://man7.org/linux/man-pages/man2/setpriority.2.html>
 #[inline(always)]
 pub(crate) fn set_nice(nice: i32) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_setpriority, raw::PRIO_PROCESS as usize, 0, int(nice)) })
+    unit(plain(Plain::Setpriority, raw::PRIO_PROCESS as usize, 0, int(nice)))
 }
 
 /// `setgroups(n, groups)` of the calling thread.
@@ -337,8 +365,7 @@ pub(crate) fn set_groups(groups: &[u32]) -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/setresgid.2.html>
 #[inline(always)]
 pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_setresgid, gid as usize, gid as usize, gid as usize) })
+    unit(plain(Plain::Setresgid, gid as usize, gid as usize, gid as usize))
 }
 
 /// `setresuid(uid, uid, uid)` of the calling thread.
@@ -346,8 +373,7 @@ pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/setresuid.2.html>
 #[inline(always)]
 pub(crate) fn set_uid(uid: u32) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_setresuid, uid as usize, uid as usize, uid as usize) })
+    unit(plain(Plain::Setresuid, uid as usize, uid as usize, uid as usize))
 }
 
 /// `chdir(path)`.
@@ -382,8 +408,7 @@ pub(crate) fn set_no_new_privs() -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/umask.2.html>
 #[inline(always)]
 pub(crate) fn umask(mask: u32) {
-    // SAFETY: takes a number only, and cannot fail.
-    unsafe { syscall!(__NR_umask, mask as usize) };
+    plain(Plain::Umask, mask as usize, 0, 0);
 }
 
 // ---- descriptors, by number ----
@@ -412,8 +437,8 @@ pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/close.2.html>
 #[inline(always)]
 pub(crate) fn close(fd: RawFd) {
-    // SAFETY: callers pass numbers of the child's own table, which nothing else uses.
-    unsafe { syscall!(__NR_close, int(fd)) };
+    // Callers pass numbers of the child's own table, which nothing else uses.
+    plain(Plain::Close, int(fd), 0, 0);
 }
 
 /// `fcntl(fd, F_DUPFD_CLOEXEC, least)`: a copy at the first free number from `least` on.
@@ -440,8 +465,7 @@ pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
 /// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/dup3.2.html>
 #[inline(always)]
 pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> {
-    // SAFETY: takes numbers only; replaces a number of the child's own table.
-    unit(unsafe { syscall!(__NR_dup3, int(fd), int(at), 0) })
+    unit(plain(Plain::Dup3, int(fd), int(at), 0))
 }
 
 /// `close_range(first, last, 0)`.
@@ -452,8 +476,8 @@ pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> {
 /// - `ENOSYS`, `EPERM`, `EINVAL`: not here.
 #[inline(always)]
 pub(crate) fn close_range(first: RawFd, last: RawFd) -> Result<(), Errno> {
-    // SAFETY: callers pass numbers of the child's own table, which nothing else uses.
-    unit(unsafe { syscall!(__NR_close_range, int(first), int(last), 0) })
+    // Callers pass numbers of the child's own table, which nothing else uses.
+    unit(plain(Plain::CloseRange, int(first), int(last), 0))
 }
 
 /// `getdents64(fd, buffer)`: entries of a directory, as bytes written.
@@ -536,8 +560,7 @@ pub(crate) const TO_GROUP: u32 = 1 << 2;
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
 pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
-    // SAFETY: takes numbers only; a `Pid` is one process, never a group or everybody.
-    unit(unsafe { syscall!(__NR_kill, int(pid.raw()), int(signal.raw())) })
+    unit(plain(Plain::Kill, int(pid.raw()), int(signal.raw()), 0))
 }
 
 /// `kill(-pgid, signal)`; no signal only asks. Only for a group whose leader is our unreaped child.
@@ -550,8 +573,7 @@ pub(crate) fn kill_group(pgid: Pid, signal: Option<Signal>) -> Result<(), Errno>
     if pgid == Pid::INIT {
         return Err(Errno::ESRCH);
     }
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_kill, int(pgid.raw().wrapping_neg()), int(signal.map_or(0, Signal::raw))) })
+    unit(plain(Plain::Kill, int(pgid.raw().wrapping_neg()), int(signal.map_or(0, Signal::raw)), 0))
 }
 
 /// Whom [`waitid`] waits for.
@@ -609,8 +631,7 @@ pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusag
 /// - `ESRCH`: nobody has the number. `ENOENT`, `EINVAL`: it is a thread's.
 /// - `ENOSYS`, `EPERM`: not here.
 pub(crate) fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
-    // SAFETY: takes numbers only.
-    let fd = result(unsafe { syscall!(__NR_pidfd_open, int(pid.raw()), 0) })?;
+    let fd = result(plain(Plain::PidfdOpen, int(pid.raw()), 0, 0))?;
     // SAFETY: the kernel has just made it.
     Ok(unsafe { own(fd as RawFd) })
 }

@@ -27,7 +27,12 @@ use core::{
 use linux_raw_sys::general as raw;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::{Closing, FdMap, Group, ParentCheck, Plan, Program, Step, attempt::Way, job::Job, stack::Stack};
+use super::{
+    Closing, FdMap, Group, ParentCheck, Plan, Program, Step,
+    attempt::Way,
+    job::{Done, Job, or_return},
+    stack::Stack,
+};
 use crate::{
     Errno, Pid, Signal, image,
     sys::{self, Disposition, SigSet},
@@ -99,20 +104,6 @@ unsafe extern "C" fn write_word(arg: usize) -> ! {
 
 // ---- from here to the end of the file: the child ----
 
-/// What a step answers. No step ends the child by itself, since a process that becomes the program in place
-/// runs some of them too; [`start`] does, whatever it gets.
-type Done = Result<(), Errno>;
-
-/// The value, or out of the step with the error.
-macro_rules! or_return {
-    ($answer:expr) => {
-        match $answer {
-            Ok(value) => value,
-            Err(errno) => return Err(errno),
-        }
-    };
-}
-
 /// The child's first instruction after the entry code.
 ///
 /// # Safety
@@ -144,7 +135,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Cwd, plan.cwd.map_or(Ok(()), sys::chdir));
     step!(DeathSignal, plan.death_signal.map_or(Ok(()), sys::set_death_signal));
     step!(ParentCheck, parent_check(job));
-    step!(NoNewPrivs, no_new_privs(plan));
+    step!(NoNewPrivs, if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) });
     step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
     step!(Mask, masks(plan));
@@ -153,7 +144,6 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     fail(job, exec(plan, job.program))
 }
 
-#[inline(always)]
 fn fail(job: &Job<'_>, errno: Errno) -> ! {
     job.report.errno.store(errno.raw() as u32, Ordering::Release);
     tell(job);
@@ -162,7 +152,6 @@ fn fail(job: &Job<'_>, errno: Errno) -> ! {
 
 /// Sends the report where memory is not shared. An empty pipe has room for it twice; a parent that is gone
 /// needs none.
-#[inline(always)]
 fn tell(job: &Job<'_>) {
     if job.pipe >= 0 {
         let _ = sys::write(job.pipe, &job.report.message());
@@ -171,7 +160,6 @@ fn tell(job: &Job<'_>) {
 
 /// Every signal to its default. `CLONE_CLEAR_SIGHAND` takes handlers away, but ignored signals survive it and
 /// exec too, and a Rust supervisor always ignores SIGPIPE.
-#[inline(always)]
 pub(super) fn dispositions(plan: &Plan<'_>) -> Done {
     let mut number = 1;
     while number <= Signal::LAST {
@@ -185,7 +173,6 @@ pub(super) fn dispositions(plan: &Plan<'_>) -> Done {
     Ok(())
 }
 
-#[inline(always)]
 fn group(plan: &Plan<'_>) -> Done {
     match plan.group {
         Group::Inherit => Ok(()),
@@ -196,27 +183,19 @@ fn group(plan: &Plan<'_>) -> Done {
 }
 
 /// With everything blocked a background group may do this: SIGTTOU stays away.
-#[inline(always)]
 fn terminal(plan: &Plan<'_>) -> Done {
     match (plan.terminal, plan.group) {
         (None, _) => Ok(()),
         (Some(tty), Group::Session) => sys::set_controlling(tty.as_raw_fd()),
-        (Some(tty), Group::Own) => sys::set_foreground(tty.as_raw_fd(), sys::getpid()),
-        (Some(tty), Group::Join(pgid)) => sys::set_foreground(tty.as_raw_fd(), pgid.raw()),
-        (Some(_), Group::Inherit) => Err(Errno::EINVAL),
+        (Some(tty), _) => sys::set_foreground(tty.as_raw_fd(), sys::getpgrp()),
     }
 }
 
-#[inline(always)]
+/// "0" is the writer itself.
 fn enter_leaf(leaf: RawFd) -> Done {
-    if leaf >= 0 {
-        // "0" is the writer itself.
-        or_return!(sys::write(leaf, b"0"));
-    }
-    Ok(())
+    if leaf < 0 { Ok(()) } else { sys::write(leaf, b"0").map(drop) }
 }
 
-#[inline(always)]
 pub(super) fn rlimits(plan: &Plan<'_>) -> Done {
     for limit in plan.rlimits {
         or_return!(sys::set_rlimit(limit.resource, limit.soft, limit.hard));
@@ -225,7 +204,6 @@ pub(super) fn rlimits(plan: &Plan<'_>) -> Done {
 }
 
 /// `text` is the score in decimal, made by the parent; empty if there is none.
-#[inline(always)]
 pub(super) fn oom_score(text: &[u8]) -> Done {
     if text.is_empty() {
         return Ok(());
@@ -233,18 +211,11 @@ pub(super) fn oom_score(text: &[u8]) -> Done {
     let file = or_return!(sys::open(c"/proc/self/oom_score_adj", raw::O_WRONLY | raw::O_CLOEXEC));
     let wrote = sys::write(file, text);
     sys::close(file);
-    or_return!(wrote);
-    Ok(())
-}
-
-#[inline(always)]
-pub(super) fn no_new_privs(plan: &Plan<'_>) -> Done {
-    if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) }
+    wrote.map(drop)
 }
 
 /// A parent that died before the signal was armed sends none, so the child looks for itself. Comparing with 1
 /// would be wrong twice: below a subreaper, and below a supervisor that is pid 1.
-#[inline(always)]
 fn parent_check(job: &Job<'_>) -> Done {
     if job.plan.death_signal.is_none() {
         return Ok(());
@@ -268,9 +239,8 @@ fn parent_check(job: &Job<'_>) -> Done {
 
 /// Sources that stand where a target goes are first copied above all targets; then each goes to its place, so
 /// that no order of the two can lose one.
-#[inline(always)]
 pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
-    let above = above_targets(fds);
+    let above = FdMap::above(fds);
     for map in fds {
         let source = map.source();
         let in_the_way = source < above && source != map.target();
@@ -283,26 +253,13 @@ pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
         standard = to.wrapping_add(1);
         or_return!(if from == to { sys::keep_across_exec(to) } else { sys::duplicate_at(from, to) });
     }
-    inherit(standard, STANDARD)
-}
-
-/// The standard numbers are those below.
-const STANDARD: RawFd = 3;
-
-/// The first number above the standard ones and all targets.
-#[inline(always)]
-pub(super) fn above_targets(fds: &[FdMap<'_>]) -> RawFd {
-    match fds.last() {
-        Some(map) if map.target() >= STANDARD => map.target().wrapping_add(1),
-        _ => STANDARD,
-    }
+    inherit(standard, FdMap::STANDARD)
 }
 
 /// Keeps the standard numbers from `next` to below `end`. One that is closed becomes `/dev/null`: the first file
 /// a program opens must not be its standard output. All lower numbers are open by now, so the open gets it.
-#[inline(always)]
 fn inherit(mut next: RawFd, end: RawFd) -> Done {
-    while next < end && next < STANDARD {
+    while next < end && next < FdMap::STANDARD {
         if sys::keep_across_exec(next).is_err() {
             or_return!(sys::open(c"/dev/null", raw::O_RDWR));
         }
@@ -313,10 +270,9 @@ fn inherit(mut next: RawFd, end: RawFd) -> Done {
 
 /// Closes every number that is not passed. (Marking them close-on-exec would do for the program, but a child
 /// that hangs in exec must not hold its supervisor's pipes, sockets and locks.)
-#[inline(always)]
 fn close_others(job: &Job<'_>) -> Done {
     let (low, high) = if job.pipe < job.program { (job.pipe, job.program) } else { (job.program, job.pipe) };
-    let mut first = STANDARD;
+    let mut first = FdMap::STANDARD;
     let mut refused = false;
     for map in job.plan.fds {
         refused |= close_below(&mut first, map.target());
@@ -329,7 +285,6 @@ fn close_others(job: &Job<'_>) -> Done {
 }
 
 /// Closes from `first` to below `kept`, which is passed: whether that was refused.
-#[inline(always)]
 fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
     let refused = kept > *first && sys::close_range(*first, kept.wrapping_sub(1)).is_err();
     if kept >= *first {
@@ -350,7 +305,11 @@ fn scan(job: &Job<'_>) -> bool {
         // Each entry is at least its head long, so this ends with the list.
         while let Some((fd, rest)) = next_number(list) {
             list = rest;
-            if fd >= STANDARD && fd != dir && fd != job.pipe && fd != job.program && !is_target(job.plan, fd)
+            if fd >= FdMap::STANDARD
+                && fd != dir
+                && fd != job.pipe
+                && fd != job.program
+                && !FdMap::is_target(job.plan.fds, fd)
             {
                 sys::close(fd);
             }
@@ -361,7 +320,6 @@ fn scan(job: &Job<'_>) -> bool {
 }
 
 /// The first entry of a `linux_dirent64` list as a number (`.` and `..` are -1), and the rest.
-#[inline(always)]
 fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
     // d_ino and d_off are 8 bytes each, then d_reclen, then one byte of d_type and the name.
     let (Some(&low), Some(&high)) = (list.get(16), list.get(17)) else { return None };
@@ -378,28 +336,15 @@ fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
     Some((number, rest))
 }
 
-#[inline(always)]
-fn is_target(plan: &Plan<'_>, fd: RawFd) -> bool {
-    for map in plan.fds {
-        if map.target() == fd {
-            return true;
-        }
-    }
-    false
-}
-
-#[inline(always)]
 pub(super) fn masks(plan: &Plan<'_>) -> Done {
     if let Some(bits) = plan.umask {
         sys::umask(bits);
     }
-    or_return!(sys::set_mask(plan.keep.mask.unwrap_or(0)));
-    Ok(())
+    sys::set_mask(plan.keep.mask.unwrap_or(0)).map(drop)
 }
 
 /// Returns on failure only. A file that may not be executed does not end the search, but is the answer if
 /// nothing better comes.
-#[inline(always)]
 pub(super) fn exec(plan: &Plan<'_>, program: RawFd) -> Errno {
     let (argv, environ) = (plan.argv.as_ptr(), plan.environ.as_ptr());
     let Program::Paths(paths) = plan.program else { return sys::execveat(program, argv, environ) };

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::RawFd;
 
 use super::{Closing, ParentCheck, Plan, Slot};
+use crate::Errno;
 
 /// What the child tells its parent: in shared memory, or the same numbers through a pipe.
 #[derive(Debug, Default)]
@@ -65,3 +66,18 @@ pub(super) struct Job<'a> {
     /// The score for the out-of-memory killer as text; empty if it stays.
     pub(super) oom_score: &'a [u8],
 }
+
+/// What a step answers. No step ends the child by itself, since a process that becomes the program in place runs
+/// some of them too; the child's first function does, whatever it gets.
+pub(super) type Done = Result<(), Errno>;
+
+/// The value, or out of the step with the error.
+macro_rules! or_return {
+    ($answer:expr) => {
+        match $answer {
+            Ok(value) => value,
+            Err(errno) => return Err(errno),
+        }
+    };
+}
+pub(super) use or_return;

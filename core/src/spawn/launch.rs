@@ -11,7 +11,8 @@ use rustix::{
 };
 
 use super::{
-    Child, Closing, Group, Mechanism, ParentCheck, Pidfd, Placement, Plan, Program, Slot, SpawnError, Step,
+    Child, Closing, FdMap, Group, Mechanism, ParentCheck, Pidfd, Placement, Plan, Program, Slot, SpawnError,
+    Step,
     attempt::{self, Way},
     child,
     job::{Job, Report},
@@ -199,7 +200,7 @@ pub(super) fn open_program(plan: &Plan<'_>) -> Result<Option<OwnedFd>, Errno> {
 }
 
 fn above(fd: BorrowedFd<'_>, plan: &Plan<'_>) -> Result<OwnedFd, Errno> {
-    Ok(io::fcntl_dupfd_cloexec(fd, child::above_targets(plan.fds))?)
+    Ok(io::fcntl_dupfd_cloexec(fd, FdMap::above(plan.fds))?)
 }
 
 fn report_pipe(plan: &Plan<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {

@@ -55,6 +55,21 @@ impl<'a> FdMap<'a> {
     pub(super) fn source(&self) -> RawFd {
         self.source.as_raw_fd()
     }
+
+    /// The standard numbers are those below.
+    pub(super) const STANDARD: RawFd = 3;
+
+    /// The first number above the standard ones and all targets of a sorted list.
+    pub(super) fn above(sorted: &[FdMap<'_>]) -> RawFd {
+        match sorted.last() {
+            Some(map) if map.target() >= FdMap::STANDARD => map.target().wrapping_add(1),
+            _ => FdMap::STANDARD,
+        }
+    }
+
+    pub(super) fn is_target(sorted: &[FdMap<'_>], fd: RawFd) -> bool {
+        sorted.binary_search_by_key(&fd, FdMap::target).is_ok()
+    }
 }
 
 /// One limit, in the kernel's units for it (`setrlimit(2)`); `u64::MAX` is no limit.

@@ -37,7 +37,9 @@ fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
         new.gid.map_or(Ok(()), sys::set_gid).map_err(at(Step::Gid))?;
         new.uid.map_or(Ok(()), sys::set_uid).map_err(at(Step::Uid))?;
         plan.cwd.map_or(Ok(()), sys::chdir).map_err(at(Step::Cwd))?;
-        child::no_new_privs(plan).map_err(at(Step::NoNewPrivs))?;
+        if plan.no_new_privs {
+            sys::set_no_new_privs().map_err(at(Step::NoNewPrivs))?;
+        }
         child::place_fds(plan.fds).map_err(at(Step::Fds))?;
         child::masks(plan).map_err(at(Step::Mask))?;
         Err((Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
