@@ -194,7 +194,7 @@ fn numbers_without_a_file_behind_them_have_their_kinds() {
     for (step, errno, kind) in rows {
         assert_eq!(kind::of_errno(step, errno), kind, "{step:?} {errno}");
     }
-    assert_eq!(SpawnErrorKind::Ended.to_io(Some(Errno::EINTR.raw())), io::ErrorKind::Other);
+    assert_eq!(Ended.to_io(Some(Errno::EINTR.raw())), io::ErrorKind::Other);
 }
 
 #[test]
