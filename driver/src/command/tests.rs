@@ -184,15 +184,15 @@ fn mask_and_ignored_signals_are_kept_on_demand() {
 fn passed_descriptors_have_their_numbers_and_nothing_else_is_open() {
     let dir = Dir::new("pass");
     let file = |name: &str| fs::File::open(dir.file(name, name, 0o644)).unwrap();
-    let mut cmd = sh("ls /proc/$$/fd | tr '\\n' ' '; cat <&3; cat <&9");
+    let mut cmd = sh("ls /proc/$$/fd; cat <&3; cat <&9");
     cmd.pass_fd(file("nine"), 9).pass_fd(file("old"), 3).pass_fd(file("three"), 3);
-    assert_eq!(shown(&cmd), "0 1 2 3 9 threenine");
+    assert_eq!(shown(&cmd), "0\n1\n2\n3\n9\nthreenine");
     // Ours stays open, close-on-exec and where it was.
     let own = null();
     cmd.pass_fd(own.try_clone().unwrap(), 10);
     assert!(own.as_fd().as_raw_fd() > 2);
     // Both files were read to their ends before, and an offset is shared.
-    assert_eq!(shown(&cmd), "0 1 10 2 3 9");
+    assert_eq!(shown(&cmd), "0\n1\n10\n2\n3\n9");
 }
 
 #[test]

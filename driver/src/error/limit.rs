@@ -65,7 +65,7 @@ fn own_cgroups() -> Vec<PathBuf> {
 }
 
 /// Whether this cgroup or one above it has all it may. The root has no such file.
-fn is_full(leaf: &Path) -> bool {
+pub(super) fn is_full(leaf: &Path) -> bool {
     leaf.ancestors().any(|dir| {
         let max = number(&dir.join("pids.max"));
         max.is_some_and(|max| number(&dir.join("pids.current")).is_some_and(|current| current >= max))
@@ -90,7 +90,7 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 /// Threads of our real user, as far as `/proc` shows them.
-fn tasks_of_user() -> u64 {
+pub(super) fn tasks_of_user() -> u64 {
     let uid = rustix::process::getuid().as_raw();
     let Ok(proc) = fs::read_dir("/proc") else { return 0 };
     let statuses = proc.flatten().filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());

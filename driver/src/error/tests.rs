@@ -194,7 +194,7 @@ fn numbers_without_a_file_behind_them_have_their_kinds() {
     for (step, errno, kind) in rows {
         assert_eq!(kind::of_errno(step, errno), kind, "{step:?} {errno}");
     }
-    assert_eq!(SpawnErrorKind::Ended.to_io(Some(Errno::EINTR.raw())), io::ErrorKind::Other);
+    assert_eq!(Ended.to_io(Some(Errno::EINTR.raw())), io::ErrorKind::Other);
 }
 
 #[test]
@@ -247,4 +247,35 @@ fn no_error_shows_an_argument_or_a_value() {
         let shown = format!("{error} {error:?} {error:#?} {:?}", io::Error::from(error.clone()));
         assert!(!shown.contains("-secret"), "{shown}");
     }
+}
+
+#[test]
+fn a_full_cgroup_further_up_is_seen() {
+    let dir = Dir::new("pids");
+    let full = || limit::is_full(&dir.0.join("a/b"));
+    dir.file("a/b/pids.max", "max\n", 0o644);
+    dir.file("a/b/pids.current", "7\n", 0o644);
+    assert!(!full());
+    dir.file("a/pids.max", "8\n", 0o644);
+    dir.file("a/pids.current", "7\n", 0o644);
+    assert!(!full());
+    dir.file("a/pids.current", "8\n", 0o644);
+    assert!(full());
+}
+
+#[test]
+fn the_threads_of_our_user_are_counted() {
+    let before = limit::tasks_of_user();
+    assert!(before >= 1);
+    // Other tests start and end threads meanwhile: many more than they do.
+    let stop = std::sync::Barrier::new(65);
+    let with = std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| stop.wait());
+        }
+        let with = limit::tasks_of_user();
+        stop.wait();
+        with
+    });
+    assert!(with >= before + 32, "{before} {with}");
 }

@@ -8,6 +8,9 @@ use std::{
 
 use pidward_core::image::{self, Change, PackError};
 
+#[cfg(test)]
+mod tests;
+
 use super::strings::Strings;
 use crate::{
     command::Command,
