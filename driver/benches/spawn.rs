@@ -132,9 +132,11 @@ fn wait_std(mut child: process::Child) {
 fn hooked(program: &Path) -> process::Command {
     let mut cmd = process::Command::new(program);
     let hook = || {
-        // SAFETY: two system calls that take numbers only.
-        let failed = unsafe { libc::setpgid(0, 0) | libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-        if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        // SAFETY: takes numbers only.
+        let grouped = unsafe { libc::setpgid(0, 0) };
+        // SAFETY: takes numbers only.
+        let armed = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+        if grouped | armed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     };
     // SAFETY: the hook makes system calls only.
     unsafe { cmd.pre_exec(hook) };

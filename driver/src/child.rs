@@ -19,7 +19,7 @@ use crate::{
     stop::{self, StopReport},
 };
 use pidward_core::{
-    Errno, Signal,
+    Errno, Pid, Signal,
     reap::{Change, ReapError, Usage},
     signal::SignalError,
     spawn::Mechanism,
@@ -72,7 +72,7 @@ impl Child {
 
     /// Its process group, if it was started as the leader of one.
     pub fn pgid(&self) -> Option<u32> {
-        self.entry.child.pgid().map(|pgid| pgid.get())
+        self.entry.child.pgid().map(Pid::get)
     }
 
     /// By which mechanisms the kernel kept each promise of this spawn.

@@ -134,7 +134,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Uid, plan.credentials.uid.map_or(Ok(()), sys::set_uid));
     step!(Cwd, plan.cwd.map_or(Ok(()), sys::chdir));
     step!(DeathSignal, plan.death_signal.map_or(Ok(()), sys::set_death_signal));
-    step!(ParentCheck, parent_check(job));
+    step!(ParentCheck, if plan.death_signal.is_some() { parent_check(job) } else { Ok(()) });
     step!(NoNewPrivs, if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) });
     step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
@@ -161,14 +161,12 @@ fn tell(job: &Job<'_>) {
 /// Every signal to its default. `CLONE_CLEAR_SIGHAND` takes handlers away, but ignored signals survive it and
 /// exec too, and a Rust supervisor always ignores SIGPIPE.
 pub(super) fn dispositions(plan: &Plan<'_>) -> Done {
-    let mut number = 1;
-    while number <= Signal::LAST {
+    for number in 1..=Signal::LAST {
         let fixed = number == Signal::KILL.raw() || number == Signal::STOP.raw();
         let kept = plan.keep.ignored && matches!(sys::disposition(number), Ok(Disposition::Ignored));
         if !fixed && !kept {
             or_return!(sys::set_default(number));
         }
-        number = number.wrapping_add(1);
     }
     Ok(())
 }
@@ -217,9 +215,6 @@ pub(super) fn oom_score(text: &[u8]) -> Done {
 /// A parent that died before the signal was armed sends none, so the child looks for itself. Comparing with 1
 /// would be wrong twice: below a subreaper, and below a supervisor that is pid 1.
 fn parent_check(job: &Job<'_>) -> Done {
-    if job.plan.death_signal.is_none() {
-        return Ok(());
-    }
     let parent = sys::getppid();
     let how = if parent == job.supervisor {
         ParentCheck::Ppid
@@ -258,12 +253,11 @@ pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
 
 /// Keeps the standard numbers from `next` to below `end`. One that is closed becomes `/dev/null`: the first file
 /// a program opens must not be its standard output. All lower numbers are open by now, so the open gets it.
-fn inherit(mut next: RawFd, end: RawFd) -> Done {
-    while next < end && next < FdMap::STANDARD {
-        if sys::keep_across_exec(next).is_err() {
+fn inherit(next: RawFd, end: RawFd) -> Done {
+    for fd in next..end.min(FdMap::STANDARD) {
+        if sys::keep_across_exec(fd).is_err() {
             or_return!(sys::open(c"/dev/null", raw::O_RDWR));
         }
-        next = next.wrapping_add(1);
     }
     Ok(())
 }
@@ -287,9 +281,7 @@ fn close_others(job: &Job<'_>) -> Done {
 /// Closes from `first` to below `kept`, which is passed: whether that was refused.
 fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
     let refused = kept > *first && sys::close_range(*first, kept.wrapping_sub(1)).is_err();
-    if kept >= *first {
-        *first = kept.wrapping_add(1);
-    }
+    *first = kept.wrapping_add(1).max(*first);
     refused
 }
 
@@ -354,9 +346,7 @@ pub(super) fn exec(plan: &Plan<'_>, program: RawFd) -> Errno {
         if !image::search_goes_on(errno) {
             return errno;
         }
-        if answer != Errno::EACCES {
-            answer = errno;
-        }
+        answer = if answer == Errno::EACCES { answer } else { errno };
     }
     answer
 }

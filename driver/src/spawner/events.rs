@@ -23,7 +23,7 @@ pub(super) fn run(shared: &Shared) {
     let interval = Timespec::try_from(POLL_INTERVAL).ok();
     let mut events = Vec::with_capacity(64);
     // Ends when the spawner is closed and has no children.
-    while !(shared.is_closed() && !shared.has_children()) {
+    while !shared.is_closed() || shared.has_children() {
         let polled = shared.polled();
         let timeout = if polled.is_empty() { None } else { interval.as_ref() };
         match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout) {

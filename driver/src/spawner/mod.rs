@@ -97,6 +97,7 @@ impl Spawner {
     ///
     /// # Errors
     /// [`SpawnError`]; every one says that no child exists.
+    #[allow(clippy::needless_pass_by_value, reason = "a command is spent by a supervised spawn")]
     pub fn spawn_supervised(&self, cmd: Command) -> Result<u32, SpawnError> {
         let (entry, _) = self.request(&cmd, DefaultStdio::Inherit)?;
         entry.detach();
@@ -107,6 +108,7 @@ impl Spawner {
     ///
     /// # Errors
     /// [`SpawnError`]; every one says that no child exists.
+    #[allow(clippy::needless_pass_by_value, reason = "a command is spent by a supervised spawn")]
     pub fn spawn_owned_supervised(&self, cmd: Command) -> Result<Child, SpawnError> {
         self.spawn(&cmd)
     }

@@ -58,7 +58,7 @@ impl SpawnerThread {
         loop {
             match self.shared.queue.next(self.shared.config.idle) {
                 Next::Ask(ask) => {
-                    self.serve(ask);
+                    self.serve(&ask);
                     idle_since = Instant::now();
                 }
                 Next::Idle => {
@@ -73,18 +73,18 @@ impl SpawnerThread {
     }
 
     /// One request, whatever happens: the asker gets an answer, and a child that nobody takes is ended.
-    fn serve(&mut self, ask: Arc<Ask>) {
+    fn serve(&mut self, ask: &Arc<Ask>) {
         if !ask.take() {
             return;
         }
         self.lane.busy_since.store(self.shared.clock() + 1, Ordering::Release);
         // What the closure leaves half done is this one request, which then fails.
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.attempt(&ask)));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.attempt(ask)));
         self.lane.busy_since.store(0, Ordering::Release);
         let reply = match outcome {
             Ok(Outcome::Child(entry)) => Ok(entry),
             Ok(Outcome::Failed(error)) => Err(error),
-            Ok(Outcome::Later(wait)) => match self.set_aside(&ask, wait) {
+            Ok(Outcome::Later(wait)) => match self.set_aside(ask, wait) {
                 true => return,
                 false => Err(SpawnError::shut_down()),
             },
