@@ -1,0 +1,62 @@
+//! Where things stand, and what may be used there.
+
+use super::{Files, mask};
+
+/// What may stand at the top beside dot files.
+const TOP: [&str; 7] = ["Cargo.toml", "Cargo.lock", "core", "driver", "fuzz", "tests", "README.md"];
+
+/// The packages of the default build.
+const PACKAGES: [&str; 10] = [
+    "pidward-core",
+    "pidward",
+    "rustix",
+    "linux-raw-sys",
+    "heapless",
+    "log",
+    "bitflags",
+    "hash32",
+    "byteorder",
+    "stable_deref_trait",
+];
+
+/// The top level holds the members, one README and licences only.
+pub fn layout(files: &Files) -> Vec<String> {
+    let mut faults: Vec<String> = files
+        .all()
+        .map(|(path, _)| path.split('/').next().unwrap_or(path))
+        .filter(|top| !top.starts_with('.') && !top.starts_with("LICENSE") && !TOP.contains(top))
+        .map(|top| format!("top level: {top} has no place there"))
+        .collect();
+    faults.dedup();
+    faults
+}
+
+/// No package but the named ones; takes what `cargo tree --prefix none` prints.
+pub fn dependencies(tree: &str) -> Vec<String> {
+    let names = tree.lines().filter_map(|l| l.split(' ').next()).filter(|n| !n.is_empty());
+    names.filter(|n| !PACKAGES.contains(n)).map(|n| format!("{n} is no dependency of the default build")).collect()
+}
+
+/// std starts no process in core and driver: everything goes through the core's one spawn call. Only the files for other
+/// systems (`other.rs`, `other/`) may.
+pub fn std_commands(files: &Files) -> Vec<String> {
+    let product = files.product("core/src/").chain(files.product("driver/src/"));
+    let linux = product.filter(|(path, _)| !path.ends_with("/other.rs") && !path.contains("/other/"));
+    linux.filter(|(_, text)| names_command(text)).map(|(path, _)| format!("{path} uses std's Command")).collect()
+}
+
+/// Whether `process::Command`, alone, in a group, by a glob or by its Unix extension, is named. Comments do not count.
+fn names_command(text: &str) -> bool {
+    let squeezed: String = mask(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    let found = squeezed.match_indices("process::").any(|(at, found)| {
+        let ours = squeezed.get(..at).is_some_and(|head| head.ends_with("rustix::"));
+        let tail = squeezed.get(at + found.len()..).unwrap_or_default();
+        let group = match tail.strip_prefix('{') {
+            Some(group) => group.split('}').next().unwrap_or_default(),
+            None => tail.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*').next().unwrap_or_default(),
+        };
+        let words = group.split(|c: char| !c.is_alphanumeric() && c != '*' && c != '_');
+        !ours && words.into_iter().any(|w| matches!(w, "Command" | "CommandExt" | "*"))
+    });
+    found
+}
