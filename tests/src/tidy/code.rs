@@ -46,7 +46,10 @@ fn token(rest: &[u8], before: u8) -> (usize, Option<u8>) {
     }
     let word_goes_on = before.is_ascii_alphanumeric() || before == b'_';
     let hashes = rest.iter().skip(1).take_while(|b| **b == b'#').count();
-    if rest.starts_with(b"r") && rest.get(hashes + 1) == Some(&b'"') && (!word_goes_on || matches!(before, b'b' | b'c')) {
+    if rest.starts_with(b"r")
+        && rest.get(hashes + 1) == Some(&b'"')
+        && (!word_goes_on || matches!(before, b'b' | b'c'))
+    {
         let end = [b"\"".to_vec(), vec![b'#'; hashes]].concat();
         let body = rest.get(hashes + 2..).unwrap_or_default();
         return (find(body, &end).map_or(rest.len(), |at| hashes + 2 + at + end.len()), Some(b'_'));
@@ -55,7 +58,8 @@ fn token(rest: &[u8], before: u8) -> (usize, Option<u8>) {
     if rest.starts_with(b"'") {
         let width = std::str::from_utf8(rest.get(1..5.min(rest.len())).unwrap_or_default())
             .map_or_else(|e| e.valid_up_to(), str::len);
-        let first = std::str::from_utf8(rest.get(1..=width).unwrap_or_default()).ok().and_then(|s| s.chars().next());
+        let first =
+            std::str::from_utf8(rest.get(1..=width).unwrap_or_default()).ok().and_then(|s| s.chars().next());
         let close = first.map_or(0, |c| 1 + c.len_utf8());
         if first == Some('\\') || first.is_some_and(|c| c != '\'') && rest.get(close) == Some(&b'\'') {
             return (quoted(rest, b'\''), Some(b'_'));

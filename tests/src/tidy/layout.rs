@@ -34,29 +34,50 @@ pub fn layout(files: &Files) -> Vec<String> {
 /// No package but the named ones; takes what `cargo tree --prefix none` prints.
 pub fn dependencies(tree: &str) -> Vec<String> {
     let names = tree.lines().filter_map(|l| l.split(' ').next()).filter(|n| !n.is_empty());
-    names.filter(|n| !PACKAGES.contains(n)).map(|n| format!("{n} is no dependency of the default build")).collect()
+    names
+        .filter(|n| !PACKAGES.contains(n))
+        .map(|n| format!("{n} is no dependency of the default build"))
+        .collect()
 }
 
 /// std starts no process in core and driver: everything goes through the core's one spawn call. Only the files for other
-/// systems (`other.rs`, `other/`) may.
+/// systems (`other.rs`, `other/`) may. A reference to a command of std is allowed, to take its settings over, if
+/// nothing in that file could start it.
 pub fn std_commands(files: &Files) -> Vec<String> {
     let product = files.product("core/src/").chain(files.product("driver/src/"));
     let linux = product.filter(|(path, _)| !path.ends_with("/other.rs") && !path.contains("/other/"));
-    linux.filter(|(_, text)| names_command(text)).map(|(path, _)| format!("{path} uses std's Command")).collect()
+    let mut faults = Vec::new();
+    for (path, text) in linux {
+        let (owned, borrowed) = mentions(text);
+        let starts = [".spawn()", ".status()", ".output()", ".exec()"].iter().any(|call| mask(text).contains(call));
+        if owned || borrowed && starts {
+            faults.push(format!("{path} uses std's Command"));
+        }
+    }
+    faults
 }
 
-/// Whether `process::Command`, alone, in a group, by a glob or by its Unix extension, is named. Comments do not count.
-fn names_command(text: &str) -> bool {
+/// Whether std's `process::Command` is named, alone, in a group or by a glob: as something of one's own, and as
+/// `&process::Command` or its Unix extension. Comments do not count.
+fn mentions(text: &str) -> (bool, bool) {
     let squeezed: String = mask(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    let found = squeezed.match_indices("process::").any(|(at, found)| {
-        let ours = squeezed.get(..at).is_some_and(|head| head.ends_with("rustix::"));
-        let tail = squeezed.get(at + found.len()..).unwrap_or_default();
+    let (mut owned, mut borrowed) = (false, false);
+    for (at, found) in squeezed.match_indices("process::") {
+        let (head, tail) = squeezed.split_at(at);
+        let tail = tail.get(found.len()..).unwrap_or_default();
+        let head = head.trim_end_matches("std::");
         let group = match tail.strip_prefix('{') {
             Some(group) => group.split('}').next().unwrap_or_default(),
             None => tail.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*').next().unwrap_or_default(),
         };
-        let words = group.split(|c: char| !c.is_alphanumeric() && c != '*' && c != '_');
-        !ours && words.into_iter().any(|w| matches!(w, "Command" | "CommandExt" | "*"))
-    });
-    found
+        if head.ends_with("rustix::") {
+            continue;
+        }
+        for word in group.split(|c: char| !c.is_alphanumeric() && c != '*' && c != '_') {
+            let lent = head.ends_with('&') || head.ends_with("&mut ");
+            borrowed |= word == "CommandExt" || word == "Command" && lent;
+            owned |= word == "*" || word == "Command" && !lent;
+        }
+    }
+    (owned, borrowed)
 }

@@ -28,7 +28,7 @@ fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// Nothing tells of the place or the notes it was written by: no path of a workplace, no number of a note
-/// (`H` and two digits, "hazard 7", "design §3", "issue 1") in what is handed out.
+/// (`H` and two digits, a hazard, a correction or an issue by number, a section of the design) in what is handed out.
 pub fn working_notes(files: &Files) -> Vec<String> {
     let workplace = ["/wo", "rk/"].concat();
     let handed_out = files.all().filter(|(path, _)| {
@@ -47,7 +47,8 @@ pub fn working_notes(files: &Files) -> Vec<String> {
 
 fn numbered(line: &str) -> bool {
     let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '§' && c != '_').collect();
-    let hazard = |w: &&str| w.len() == 3 && w.starts_with('H') && w.bytes().skip(1).all(|b| b.is_ascii_digit());
+    let hazard =
+        |w: &&str| w.len() == 3 && w.starts_with('H') && w.bytes().skip(1).all(|b| b.is_ascii_digit());
     let noted = words.windows(2).any(|pair| match pair {
         [what, number] => {
             let what = what.to_ascii_lowercase();

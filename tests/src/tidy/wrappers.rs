@@ -19,7 +19,10 @@ pub fn wrappers(files: &Files) -> Vec<String> {
             .collect();
         let doc = doc.join("\n");
         if !doc.contains("Since Linux ") && !doc.contains("Always there") {
-            faults.push(format!("core/src/sys.rs:{}: {} does not say since when", function.line, function.name));
+            faults.push(format!(
+                "core/src/sys.rs:{}: {} does not say since when",
+                function.line, function.name
+            ));
         }
         if !doc.contains("<https://man7.org/linux/man-pages/man2/") {
             faults.push(format!("core/src/sys.rs:{}: {} names no man page", function.line, function.name));
