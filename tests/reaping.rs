@@ -143,10 +143,7 @@ fn status_and_errors_are_whole(guard: &NoLeftovers) {
         }
     }
     let error = spawner.spawn(&Command::new("/nonexistent/program")).unwrap_err();
-    assert_eq!(
-        (error.kind(), error.raw_os_error()),
-        (SpawnErrorKind::ProgramMissing, Some(libc::ENOENT))
-    );
+    assert_eq!((error.kind(), error.raw_os_error()), (SpawnErrorKind::ProgramMissing, Some(libc::ENOENT)));
     let error = spawner.spawn(sh(guard, "exit 5").current_dir("/nonexistent")).unwrap_err();
     assert_eq!(error.kind(), SpawnErrorKind::WorkingDirectoryMissing);
     assert_eq!((error.step(), error.raw_os_error()), (Some("change directory"), Some(libc::ENOENT)));
