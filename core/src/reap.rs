@@ -7,7 +7,10 @@
 use core::time::Duration;
 
 use linux_raw_sys::general as raw;
-use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::{AsRawFd, BorrowedFd},
+};
 
 use crate::{
     Errno, Pid, Signal,
@@ -120,7 +123,8 @@ pub enum Change {
     Continued,
 }
 
-/// Reaps the child if it has ended; `None` while it runs or is stopped. Never blocks.
+/// Reaps the child if it has ended; `None` while it runs or is stopped. Never blocks, but for the moment in which
+/// somebody else is just reaping it (at most half a second).
 ///
 /// # Errors
 /// [`ReapError`].
@@ -214,8 +218,15 @@ fn decode_usage(usage: &Rusage) -> Usage {
 }
 
 /// Not our child any more: asks the kernel what it remembers of the process.
+///
+/// Between the moment in which somebody else's wait takes the status and the one in which the kernel has put it down
+/// for the holders of pidfds, there is neither; the pidfd says `HUP` when the second has come.
 fn lost(child: Target<'_>) -> Result<Change, ReapError> {
     let Target::Pidfd(fd) = child else { return Err(ReapError::Lost) };
+    // Who has not ended has not been taken either: it never was our child.
+    if polls(fd, PollFlags::IN, Timespec::default()) {
+        polls(fd, PollFlags::HUP, TAKING);
+    }
     match sys::pidfd_exit_status(fd.as_raw_fd()) {
         Ok(Some(raw)) => {
             let status = Status::from_raw(raw).ok_or(ReapError::Errno(Errno::EINVAL))?;
@@ -226,4 +237,16 @@ fn lost(child: Target<'_>) -> Result<Change, ReapError> {
         }
         Ok(None) | Err(_) => Err(ReapError::NotOurs),
     }
+}
+
+/// How long somebody else's wait may take from the status to the end of the process: it makes no stop on the way, but
+/// may lose the processor.
+const TAKING: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// Whether the pidfd tells this within the time. `IN`: it has ended, Linux 5.3. `HUP`: it was reaped, Linux 6.9; before, the
+/// time passes.
+fn polls(fd: BorrowedFd<'_>, what: PollFlags, limit: Timespec) -> bool {
+    let mut list = [PollFd::from_borrowed_fd(fd, what)];
+    let polled = poll(&mut list, Some(&limit));
+    polled.is_ok() && list.iter().any(|fd| fd.revents().contains(what))
 }
