@@ -8,6 +8,7 @@ mod error;
 mod members;
 mod names;
 mod prepare;
+mod say;
 pub mod spawner;
 mod stdio;
 mod stop;

@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
     members,
+    say::say,
     spawner::{Entry, Shared},
 };
 
@@ -217,7 +218,7 @@ impl Climb {
         for &signal in signals {
             match self.entry.signal_tree(signal) {
                 Ok(()) | Err(SignalError::Gone) => {}
-                Err(e) => log::warn!("{signal} to the group of process {}: {e:?}", self.entry.pid()),
+                Err(e) => say!(warn, "{signal} to the group of process {}: {e:?}", self.entry.pid()),
             }
         }
     }

@@ -20,6 +20,7 @@ use rustix::{
 };
 
 use super::queue::lock;
+use crate::say::say;
 
 /// How a child ended; `None` when somebody else took its status and the kernel does not remember.
 pub(crate) type Ended = Option<Exit>;
@@ -128,11 +129,11 @@ impl Entry {
         *ended = match answer {
             Ok(exit) => exit.map(Some),
             Err(ReapError::Errno(e)) => {
-                log::warn!("waiting for process {} fails: {e}", self.pid());
+                say!(warn, "waiting for process {} fails: {e}", self.pid());
                 None
             }
             Err(_) => {
-                log::warn!("the status of process {} was taken by somebody else", self.pid());
+                say!(warn, "the status of process {} was taken by somebody else", self.pid());
                 Some(None)
             }
         };

@@ -14,11 +14,12 @@ use super::{
     entry::POLL_INTERVAL,
     shared::{Shared, WAKE},
 };
+use crate::say::say;
 
 /// Runs until all handles are gone and the last child has ended.
 pub(super) fn run(shared: &Shared) {
     if let Err(e) = signal::block_all() {
-        log::warn!("the events thread cannot block signals: {e}");
+        say!(warn, "the events thread cannot block signals: {e}");
     }
     let interval = Timespec::try_from(POLL_INTERVAL).ok();
     let mut events = Vec::with_capacity(64);
@@ -30,7 +31,7 @@ pub(super) fn run(shared: &Shared) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => {
                 // Cannot happen with a descriptor of our own; without a pause it would be a loop at full speed.
-                log::error!("the events thread cannot wait: {e}");
+                say!(error, "the events thread cannot wait: {e}");
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
@@ -56,7 +57,7 @@ fn ended(shared: &Shared, key: u64) {
         // Woken for nothing: once more, please.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         if let Err(e) = epoll::modify(&shared.epoll, pidfd, epoll::EventData::new_u64(key), flags) {
-            log::warn!("process {} is watched by polling: {e}", entry.pid());
+            say!(warn, "process {} is watched by polling: {e}", entry.pid());
             shared.poll(&entry);
         }
     }

@@ -34,6 +34,7 @@ use crate::{
     command::Command,
     error::SpawnError,
     prepare::{DefaultStdio, ParentEnds, Prepared},
+    say::say,
     stop::{self, StopReport},
 };
 
@@ -217,7 +218,7 @@ impl Spawner {
             Err(e) => Err(io::Error::from_raw_os_error(e.errno.raw())),
         };
         if let Err(e) = started {
-            log::warn!("every spawner thread hangs, and there can be no other: {e}");
+            say!(warn, "every spawner thread hangs, and there can be no other: {e}");
         }
     }
 }

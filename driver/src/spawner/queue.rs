@@ -15,7 +15,7 @@ use std::{
 
 use pidward_core::spawn::Slot;
 
-use crate::{error::SpawnError, prepare::Prepared};
+use crate::{error::SpawnError, prepare::Prepared, say::say};
 
 use super::entry::Entry;
 
@@ -103,9 +103,9 @@ impl Ask {
         let gone = self.step(TAKEN, ABANDONED);
         if gone {
             match self.slot.end() {
-                Ok(true) => log::warn!("a spawn passed its deadline in exec; its child got SIGKILL"),
-                Ok(false) => log::warn!("a spawn passed its deadline; its child is ended when it appears"),
-                Err(e) => log::warn!("a spawn passed its deadline; SIGKILL through its pidfd failed: {e}"),
+                Ok(true) => say!(warn, "a spawn passed its deadline in exec; its child got SIGKILL"),
+                Ok(false) => say!(warn, "a spawn passed its deadline; its child is ended when it appears"),
+                Err(e) => say!(warn, "a spawn passed its deadline; SIGKILL through its pidfd failed: {e}"),
             }
         }
         gone

@@ -28,6 +28,7 @@ use crate::{
     error::SpawnError,
     names::{NONCE_ENV, TREE_ENV, fresh_id},
     prepare::Prepared,
+    say::say,
 };
 
 /// The key of the events thread's own wake-up; children count from 1.
@@ -132,7 +133,7 @@ impl Shared {
             Some(pidfd) => {
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
                 if let Err(e) = epoll::add(&self.epoll, pidfd, epoll::EventData::new_u64(key), flags) {
-                    log::warn!("process {} is watched by polling: {e}", entry.pid());
+                    say!(warn, "process {} is watched by polling: {e}", entry.pid());
                     self.poll(&entry);
                 }
             }
@@ -203,7 +204,7 @@ impl Shared {
         if let Err(e) = rustix::io::write(&self.wake, &1u64.to_ne_bytes())
             && e != Errno::AGAIN
         {
-            log::error!("the events thread cannot be woken: {e}");
+            say!(error, "the events thread cannot be woken: {e}");
         }
     }
 
@@ -253,7 +254,7 @@ impl Shared {
         let grace = self.config.grace;
         let stop = move || drop(crate::stop::run(&shared, &[child], grace));
         if let Err(e) = thread::Builder::new().name("pidward-stop".to_owned()).spawn(stop) {
-            log::warn!("process {} gets no grace: no thread for it: {e}", entry.pid());
+            say!(warn, "process {} gets no grace: no thread for it: {e}", entry.pid());
             super::end_tree(entry);
         }
     }
@@ -278,7 +279,7 @@ impl Shared {
 /// Ends and reaps a child that nobody can be given.
 fn discard(child: &spawn::Child) {
     if let Err(e) = child.signal(Signal::KILL) {
-        log::warn!("SIGKILL to process {}: {e:?}", child.pid());
+        say!(warn, "SIGKILL to process {}: {e:?}", child.pid());
     }
     // Ends when the kernel lets the child go, which SIGKILL makes it do.
     while matches!(child.try_reap(), Ok(None)) {

@@ -22,7 +22,7 @@ use super::{
     queue::{Ask, Next, Work, lock},
     shared::{Lane, Shared},
 };
-use crate::{error::SpawnError, prepare::Prepared};
+use crate::{error::SpawnError, prepare::Prepared, say::say};
 
 /// What became of one try.
 enum Outcome {
@@ -52,7 +52,7 @@ impl SpawnerThread {
     /// Serves requests until there can be no more and the last child of this thread has ended.
     pub(super) fn run(mut self) {
         if let Err(e) = signal::block_all() {
-            log::warn!("a spawner thread cannot block signals: {e}");
+            say!(warn, "a spawner thread cannot block signals: {e}");
         }
         let mut idle_since = Instant::now();
         loop {
@@ -89,12 +89,12 @@ impl SpawnerThread {
                 false => Err(SpawnError::shut_down()),
             },
             Err(panic) => {
-                log::error!("a spawn panicked: {}", text(&*panic));
+                say!(error, "a spawn panicked: {}", text(&*panic));
                 Err(SpawnError::panicked())
             }
         };
         if let Err(Ok(entry)) = ask.answer(reply) {
-            log::warn!("process {} was started for somebody who is gone: SIGKILL to its tree", entry.pid());
+            say!(warn, "process {} was started for somebody who is gone: SIGKILL to its tree", entry.pid());
             end_tree(&entry);
             entry.detach();
         }
@@ -131,7 +131,7 @@ impl SpawnerThread {
 /// SIGKILL to everybody who can be reached through the child, without waiting.
 pub(crate) fn end_tree(entry: &Entry) {
     if let Err(e) = entry.signal_tree(Signal::KILL) {
-        log::debug!("SIGKILL to the tree of process {}: {e:?}", entry.pid());
+        say!(debug, "SIGKILL to the tree of process {}: {e:?}", entry.pid());
     }
 }
 
