@@ -45,6 +45,52 @@ use crate::{
 /// - A file of a format that the kernel does not know is an error; no shell is tried.
 /// - Inherited variables that hold the identity of this process itself are not passed on, see [`env`](Self::env).
 ///
+/// # Methods
+///
+/// | method | what it sets or does |
+/// |---|---|
+/// | [`new`](Self::new) | the program |
+/// | [`arg`](Self::arg) | one argument more |
+/// | [`args`](Self::args) | several arguments more |
+/// | [`env`](Self::env) | one variable |
+/// | [`envs`](Self::envs) | several variables |
+/// | [`env_remove`](Self::env_remove) | a variable away |
+/// | [`env_clear`](Self::env_clear) | all inherited variables away |
+/// | [`current_dir`](Self::current_dir) | the working directory |
+/// | [`stdin`](Self::stdin) | standard input |
+/// | [`stdout`](Self::stdout) | standard output |
+/// | [`stderr`](Self::stderr) | standard error |
+/// | [`spawn`](Self::spawn) | starts a child |
+/// | [`output`](Self::output) | starts it, waits and collects its output |
+/// | [`status`](Self::status) | starts it and waits |
+/// | [`get_program`](Self::get_program) | the program |
+/// | [`get_args`](Self::get_args) | the arguments |
+/// | [`get_envs`](Self::get_envs) | the changes to the environment |
+/// | [`get_current_dir`](Self::get_current_dir) | the working directory |
+/// | [`uid`](Self::uid) | the user |
+/// | [`gid`](Self::gid) | the group id |
+/// | [`groups`](Self::groups) | the supplementary groups |
+/// | [`arg0`](Self::arg0) | argv\[0\] |
+/// | [`process_group`](Self::process_group) | the process group |
+/// | [`exec`](Self::exec) | becomes the program |
+/// | [`own_group`](Self::own_group) | a process group of its own or ours; not in std, as all below |
+/// | [`own_session`](Self::own_session) | a session of its own |
+/// | [`death_signal`](Self::death_signal) | what it gets when its supervisor ends |
+/// | [`kind`](Self::kind) | what it is to its supervisor |
+/// | [`service`](Self::service) | its name, and so its markers |
+/// | [`rlimit`](Self::rlimit) | a limit |
+/// | [`pass_fd`](Self::pass_fd) | one more descriptor |
+/// | [`nice`](Self::nice) | niceness |
+/// | [`oom_score_adj`](Self::oom_score_adj) | how readily the out-of-memory killer takes it |
+/// | [`umask`](Self::umask) | the file mode creation mask |
+/// | [`no_new_privs`](Self::no_new_privs) | no rights by exec |
+/// | [`foreground`](Self::foreground) | the terminal's foreground |
+/// | [`cgroup`](Self::cgroup) | its cgroup |
+/// | [`keep_mask`](Self::keep_mask) | our signal mask |
+/// | [`keep_ignored`](Self::keep_ignored) | our ignored signals |
+/// | [`kill_on_drop`](Self::kill_on_drop) | SIGKILL when the `Child` is dropped |
+/// | [`deadline`](Self::deadline) | how long the spawn may take |
+///
 /// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
 pub struct Command {
     pub(crate) program: OsString,
