@@ -1,10 +1,10 @@
 //! The way of a request: bounded, in time, held up by nobody; and whoever gets an error has no child.
 
 use std::{
-    fs, process,
+    process,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -257,45 +257,4 @@ fn wait_between_tries_holds_up_nobody() {
         assert!(took >= MILLI * 800 && took < MILLI * 2500, "{took:?}");
     });
     assert!(proc::children(process::id()).is_empty());
-}
-
-/// A logger of the host that panics on demand.
-struct Panics(AtomicBool);
-
-static LOGGER: Panics = Panics(AtomicBool::new(false));
-
-impl log::Log for Panics {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, _: &log::Record<'_>) {
-        assert!(!self.0.load(Ordering::Relaxed), "on purpose");
-    }
-
-    fn flush(&self) {}
-}
-
-#[test]
-fn panic_on_the_spawner_thread_is_the_error_of_one_asker() {
-    in_child!();
-    let guard = NoLeftovers::alone();
-    log::set_logger(&LOGGER).map(|()| log::set_max_level(log::LevelFilter::Trace)).unwrap();
-    let spawner = Spawner::new().unwrap();
-    let mut child = spawner.spawn(&sh(&guard, "exec sleep 1000")).unwrap();
-    for _ in 0..3 {
-        // A SIGCHLD that is ignored is worth a word in the log, on the spawner thread.
-        pidward_tests::os::ignore(libc::SIGCHLD).unwrap();
-        LOGGER.0.store(true, Ordering::Relaxed);
-        let error = spawner.spawn(command(&guard, "/bin/true").deadline(MILLI * 3000)).unwrap_err();
-        LOGGER.0.store(false, Ordering::Relaxed);
-        is(&error, SpawnErrorKind::Panicked);
-        assert_eq!(proc::children(process::id()), [child.id()], "no child exists but the old one");
-    }
-    let names = fs::read_dir("/proc/self/task").unwrap();
-    let names = names.map(|t| fs::read_to_string(t.unwrap().path().join("comm")).unwrap_or_default());
-    assert_eq!(names.filter(|n| n.starts_with("pidward-spawner")).count(), 1);
-    assert!(child.wait_timeout(MILLI * 200).unwrap().is_none(), "its children live on");
-    quick_spawns(&spawner, &guard, 3);
-    assert!(child.stop(MILLI * 5000).is_complete());
 }
