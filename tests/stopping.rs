@@ -18,8 +18,11 @@ use pidward_tests::{
 /// In place of the C library's for this whole program: a wall clock that jumps by a day at every look.
 ///
 /// Every stop here keeps its times all the same.
+///
+/// # Safety
+/// As clock_gettime(2) asks: there is room for one timespec.
 #[unsafe(no_mangle)]
-pub extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+pub unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     static LOOKS: AtomicI64 = AtomicI64::new(0);
     // SAFETY: the caller gives room for one timespec, as clock_gettime(2) asks.
     let ret = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
