@@ -99,8 +99,11 @@ fn kill_on_drop() {
 
 fn deadline() {
     let mut cmd = Command::new("/bin/true");
-    let error = Spawner::new().unwrap().spawn(cmd.deadline(Duration::ZERO)).unwrap_err();
-    assert_eq!(error.kind(), SpawnErrorKind::Deadline);
+    let spawner = Spawner::new().unwrap();
+    cmd.deadline(Duration::ZERO);
+    // On a busy machine the answer may come before the asker has looked at the clock.
+    let error = (0..100).find_map(|_| spawner.spawn(&cmd).err());
+    assert_eq!(error.map(|e| e.kind()), Some(SpawnErrorKind::Deadline));
 }
 
 fn marked(key: &str, value: &str) {
