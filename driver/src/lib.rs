@@ -23,3 +23,8 @@ pub use pidward_core::{Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 pub use stop::{StopReport, Stopped, Stopping, Survivor};
+
+/// The example in the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
