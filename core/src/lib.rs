@@ -51,3 +51,10 @@ pub mod spawn;
 pub mod signal;
 
 pub mod reap;
+
+// Decisions and bytes alone: no system call from here on.
+pub mod ladder;
+
+pub mod liveness;
+
+pub mod frame;
