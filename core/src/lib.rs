@@ -52,4 +52,9 @@ pub mod signal;
 
 pub mod reap;
 
+// Decisions and bytes alone: no system call from here on.
 pub mod ladder;
+
+pub mod liveness;
+
+pub mod frame;

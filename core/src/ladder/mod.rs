@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 mod encode;
+#[cfg(test)]
+mod tests;
 
 pub use encode::{DecodeError, ENCODED_LEN};
 
