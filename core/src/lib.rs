@@ -35,6 +35,7 @@ mod sys;
 
 // Values: numbers that cannot be wrong.
 mod errno;
+pub mod name;
 mod pid;
 mod signo;
 
@@ -47,6 +48,8 @@ pub mod image;
 
 // A child's life.
 pub mod spawn;
+
+pub mod procfs;
 
 pub mod signal;
 
