@@ -2,10 +2,7 @@
 
 use std::{
     fs,
-    os::unix::{
-        ffi::OsStrExt,
-        process::{CommandExt, ExitStatusExt},
-    },
+    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
     process::{Child, Command},
 };
 
@@ -13,7 +10,7 @@ use pidward_tests::{
     announce::Board,
     escape,
     files::{self, TempDir},
-    fixture, in_child,
+    fixture, in_child, launch,
     leftovers::NoLeftovers,
     os,
     proc::{self, eventually},
@@ -57,9 +54,7 @@ fn report_tells_what_it_was_given() {
     let mut command = guard.command(fixture!("report"));
     let odd = std::ffi::OsStr::from_bytes(b"a \xff\n");
     command.arg(odd).env("NAME", "va=lue").current_dir("/proc");
-    let ignore = || os::ignore(libc::SIGUSR1);
-    // SAFETY: between fork and exec only `signal` is called.
-    unsafe { command.pre_exec(ignore) };
+    launch::ignoring(&mut command, &[libc::SIGUSR1]);
     let report = Report::parse(&command.output().expect("report").stdout);
     assert_eq!(report.all("arg")[1], b"a \xff\n");
     assert!(report.all("env").contains(&b"NAME=va=lue".as_slice()));
@@ -83,6 +78,18 @@ fn report_tells_what_it_was_given() {
     for key in ["pgrp", "sid", "nice", "oom_score_adj", "Uid", "Gid", "Groups", "NoNewPrivs", "exe"] {
         report.bytes(key);
     }
+}
+
+#[test]
+fn report_works_without_streams() {
+    let dir = TempDir::new();
+    let mut command = Command::new(fixture!("report"));
+    command.arg("--to").arg(dir.at("report"));
+    launch::blocking(launch::closing(&mut command, &[0, 1, 2]), &[libc::SIGINT, 33]);
+    assert_eq!(command.status().expect("report").code(), Some(0));
+    let report = Report::parse(&fs::read(dir.at("report")).unwrap());
+    assert_eq!(report.set("SigBlk"), 1 << 1 | 1 << 32);
+    assert!(report.fds().iter().all(|n| *n > 2), "{report:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod child;
 pub mod escape;
 pub mod files;
 pub mod hung;
+pub mod launch;
 pub mod leftovers;
 pub mod os;
 pub mod proc;
