@@ -81,7 +81,7 @@ pub enum Event {
     LeaderEnded,
     /// A look proved that nobody is left: not in the leaf, not in the group, nobody with the run id.
     Empty,
-    /// A look found somebody, or could not prove that nobody is left.
+    /// A look found somebody, or could not prove that nobody is left. The time is read *before* the look.
     NotEmpty,
     /// No more patience (a second signal, an operator): SIGKILL now.
     Force,
