@@ -48,12 +48,6 @@ impl Graces {
     pub const ASK: Duration = Duration::from_secs(5);
 }
 
-impl Default for Graces {
-    fn default() -> Graces {
-        Graces::DEFAULT
-    }
-}
-
 /// A step of the ladder, from the mildest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
