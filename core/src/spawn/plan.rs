@@ -119,7 +119,7 @@ pub struct Keep {
 pub struct Plan<'a> {
     /// The program file.
     pub program: Program<'a>,
-    /// Its arguments, argv[0] first.
+    /// Its arguments, the name of the program first.
     pub argv: Table<'a>,
     /// Its environment, whole.
     pub environ: Table<'a>,
