@@ -159,12 +159,12 @@ fn signals_that_the_parent_ignores_blocks_or_handles_are_default_in_the_child() 
     let guard = NoLeftovers::alone();
     // SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
-    // SAFETY: the set is written before it is read; only this thread's mask changes.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-    }
+    // SAFETY: a set of zeros is the empty one.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: writes one set.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: reads one set.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut()) };
     for report in run(report(&guard)) {
         for set in ["SigBlk", "SigIgn", "SigCgt", "SigPnd", "ShdPnd"] {
             assert_eq!(report.set(set), 0, "{set}");

@@ -8,7 +8,9 @@ use std::{
 };
 
 use pidward::{Command, Resource, SpawnErrorKind, Spawner, Stdio};
-use pidward_tests::{fixture, files::TempDir, in_child, leftovers::NoLeftovers, need, os, proc, report::Report};
+use pidward_tests::{
+    files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc, report::Report,
+};
 
 /// A command that the guard knows.
 fn command(guard: &NoLeftovers, program: impl AsRef<std::ffi::OsStr>) -> Command {
