@@ -147,6 +147,9 @@ impl Stopping {
 
 /// Stops all of them at once, to the end.
 pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> StopReport {
+    if !shared.is_ours() {
+        return StopReport { children: entries.iter().map(|entry| untouched(entry)).collect() };
+    }
     let mut stopping = Stopping::new(shared, entries, grace);
     // Ends within grace + kill limit: the ladder always does.
     loop {
@@ -155,6 +158,13 @@ pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration)
         }
         stopping.block();
     }
+}
+
+/// A forked copy of the program was to stop it: it is not the copy's child, and nothing of it is known here.
+fn untouched(entry: &Entry) -> Stopped {
+    let pid = entry.pid().get();
+    let survivors = vec![Survivor { pid, state: '?' }];
+    Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors }
 }
 
 impl Climb {
