@@ -57,6 +57,7 @@ fn log() -> Arg {
 
 fn run() -> Command {
     Command::new(RUN)
+        .display_name("pidward")
         .about("Runs a program in a process group of its own and stops the group when it is told to")
         .override_usage("pidward run [OPTIONS] -- PROGRAM [ARG]...")
         .args([
@@ -87,6 +88,7 @@ fn run() -> Command {
 
 fn doctor() -> Command {
     Command::new(DOCTOR)
+        .display_name("pidward")
         .about("Says which mechanism keeps each promise here, why, and what to do")
         .args([flag("json", "One JSON object"), log()])
         .after_help(DOCTOR_EXIT)

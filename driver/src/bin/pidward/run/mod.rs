@@ -27,7 +27,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     environ::start_log(matches).map_err(Fault::run)?;
     let options = Options::read(matches).map_err(Fault::run)?;
     // Before there is a second thread: they inherit it.
-    signal::block_all().map_err(|e| Fault::run(format!("signals cannot be blocked: {e}")))?;
+    block()?;
     let signals = SignalFd::all().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?;
     let mut terminal = Terminal::find();
     let mut command = options.command()?;
@@ -35,6 +35,8 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
         command.foreground(fd);
     }
     let spawner = Spawner::new().map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;
+    // The C library lets go of the two signals it keeps for itself (32 and 33) where it starts a thread.
+    block()?;
     let child = match spawner.spawn(&command) {
         Ok(child) => child,
         Err(error) => {
@@ -48,6 +50,10 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     // Its descriptors are the child's from here on.
     drop(command);
     Supervision::new(child, signals, terminal, &options).run()
+}
+
+fn block() -> Result<(), Fault> {
+    signal::block_all().map(drop).map_err(|e| Fault::run(format!("signals cannot be blocked: {e}")))
 }
 
 impl Options {
