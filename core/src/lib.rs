@@ -34,6 +34,7 @@ mod arch;
 mod sys;
 
 // Values: numbers that cannot be wrong.
+pub mod duration;
 mod errno;
 pub mod name;
 mod pid;

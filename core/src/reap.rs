@@ -153,6 +153,16 @@ pub fn peek(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
     }
 }
 
+/// Some child that has ended and is not reaped; its status is left where it is. Only for programs that own all their
+/// children: to see one, everybody's are looked at. Never blocks.
+///
+/// # Errors
+/// `ECHILD`: there is no child at all.
+pub fn any_ended() -> Result<Option<Pid>, Errno> {
+    let what = raw::WEXITED | raw::WNOHANG | raw::WNOWAIT | raw::__WALL;
+    sys::waitid(WaitFor::Any, what).map(|(info, _)| Pid::from_raw(info.pid))
+}
+
 /// Waits for a child that is ending by itself and takes its status away; by number where that is refused by pidfd.
 pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
     for who in pidfd.map(WaitFor::Pidfd).into_iter().chain([WaitFor::Pid(pid)]) {

@@ -591,6 +591,7 @@ pub(crate) fn kill_group(pgid: Pid, signal: Option<Signal>) -> Result<(), Errno>
 /// Whom [`waitid`] waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFor<'a> {
+    Any,
     Pid(Pid),
     Pidfd(BorrowedFd<'a>),
 }
@@ -624,6 +625,7 @@ const _: () = assert!(size_of::<Rusage>() == size_of::<raw::rusage>());
 #[inline(always)]
 pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusage), Errno> {
     let (kind, id) = match who {
+        WaitFor::Any => (raw::P_ALL, 0),
         WaitFor::Pid(pid) => (raw::P_PID, int(pid.raw())),
         WaitFor::Pidfd(fd) => (raw::P_PIDFD, int(fd.as_raw_fd())),
     };
@@ -644,6 +646,21 @@ pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusag
 /// - `ENOSYS`, `EPERM`: not here.
 pub(crate) fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
     let fd = result(plain(Plain::PidfdOpen, int(pid.raw()), 0, 0))?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { own(fd as RawFd) })
+}
+
+/// `signalfd4(-1, &set, sizeof set, SFD_CLOEXEC | SFD_NONBLOCK)`: a descriptor that these signals are read from.
+/// (The flags are those of `open`, `include/uapi/linux/signalfd.h`.)
+///
+/// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/signalfd4.2.html>
+///
+/// # Errors
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: no descriptor to be had.
+pub(crate) fn signalfd(set: SigSet) -> Result<OwnedFd, Errno> {
+    let (at, flags) = (ptr::from_ref(&set) as usize, (raw::O_CLOEXEC | raw::O_NONBLOCK) as usize);
+    // SAFETY: reads one set, of the size that is passed.
+    let fd = result(unsafe { syscall!(__NR_signalfd4, usize::MAX, at, size_of::<SigSet>(), flags) })?;
     // SAFETY: the kernel has just made it.
     Ok(unsafe { own(fd as RawFd) })
 }
