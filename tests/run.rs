@@ -100,7 +100,8 @@ fn sigterm_stops_the_program_in_its_grace() {
         let child = run(&guard, &["--grace", "1h"], &["sh", "-c", script]).spawn().expect("pidward");
         let program = child_of(child.id());
         eventually("a shell that has set its trap", || {
-            proc::status(program, "SigCgt").is_some_and(|set| u64::from_str_radix(&set, 16).is_ok_and(|s| s & 1 << 14 != 0))
+            proc::status(program, "SigCgt")
+                .is_some_and(|set| u64::from_str_radix(&set, 16).is_ok_and(|s| s & 1 << 14 != 0))
         });
         signal(child.id(), libc::SIGTERM);
         end(child)

@@ -9,7 +9,9 @@ use pidward_core::procfs::{Entry, Matcher};
 const WANTED: [&[u8]; 4] = [b"M=1", b"NAME=a=b", b"=1", b"M"];
 
 fn naive(block: &[u8], wanted: &[u8]) -> Entry {
-    let Some(end) = wanted.iter().position(|b| *b == b'=').filter(|end| *end > 0) else { return Entry::Absent };
+    let Some(end) = wanted.iter().position(|b| *b == b'=').filter(|end| *end > 0) else {
+        return Entry::Absent;
+    };
     let name = &wanted[..=end];
     match block.split(|b| *b == 0).find(|entry| entry.starts_with(name)) {
         None => Entry::Absent,

@@ -30,8 +30,8 @@ fn plain<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
 }
 
 fuzz_target!(|line: &[u8]| {
-    let parsed = Stat::parse(line).ok().map(|s| {
-        (s.pid, s.state.letter(), s.ppid, s.pgrp, s.session, s.threads, s.start_ticks)
-    });
+    let parsed = Stat::parse(line)
+        .ok()
+        .map(|s| (s.pid, s.state.letter(), s.ppid, s.pgrp, s.session, s.threads, s.start_ticks));
     assert_eq!(parsed, naive(line), "{}", line.escape_ascii());
 });

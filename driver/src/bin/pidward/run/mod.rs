@@ -83,7 +83,9 @@ impl Options {
         }
         for &number in &self.pass_fds {
             let fd = own_descriptor(number).map_err(|e| {
-                Fault::run(format!("invalid value '{number}' for --pass-fd: expected an open descriptor: {e}"))
+                Fault::run(format!(
+                    "invalid value '{number}' for --pass-fd: expected an open descriptor: {e}"
+                ))
             })?;
             command.pass_fd(fd, number);
         }

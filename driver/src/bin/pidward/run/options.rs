@@ -45,7 +45,8 @@ impl Options {
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
         let grace = given(matches, "grace", "PIDWARD_GRACE");
         Ok(Options {
-            name: one("name").map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
+            name: one("name")
+                .map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
             kind: one("kind").map_or(Ok(ChildKind::Task), |kind| self::kind(kind))?,
             grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
