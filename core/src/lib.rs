@@ -34,7 +34,9 @@ mod arch;
 mod sys;
 
 // Values: numbers that cannot be wrong.
+pub mod duration;
 mod errno;
+pub mod name;
 mod pid;
 mod signo;
 
@@ -48,8 +50,15 @@ pub mod image;
 // A child's life.
 pub mod spawn;
 
+pub mod procfs;
+
 pub mod signal;
 
 pub mod reap;
 
+// Decisions and bytes alone: no system call from here on.
 pub mod ladder;
+
+pub mod liveness;
+
+pub mod frame;

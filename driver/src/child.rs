@@ -16,7 +16,7 @@ use crate::{
     prepare::ParentEnds,
     spawner::{Ended, Entry, Shared, end_tree, lock},
     stdio::{ChildStderr, ChildStdin, ChildStdout},
-    stop::{self, StopReport},
+    stop::{self, StopReport, Stopping},
 };
 use pidward_core::{
     Errno, Pid, Signal,
@@ -196,6 +196,15 @@ impl Child {
     pub fn stop(&mut self, grace: Duration) -> StopReport {
         drop(self.stdin.take());
         stop::run(&self.shared, std::slice::from_ref(&self.entry), grace)
+    }
+
+    /// A stop for programs with a loop of their own; nothing is sent before its first [`step`](Stopping::step). It
+    /// goes for what is left of the group, too, where the child itself has ended. Standard input is closed first.
+    pub fn stopping(&mut self, grace: Duration) -> Stopping {
+        drop(self.stdin.take());
+        let ours = self.shared.is_ours();
+        let entries = if ours { std::slice::from_ref(&self.entry) } else { Default::default() };
+        Stopping::new(&self.shared, entries, grace)
     }
 
     fn check_ours(&self) -> io::Result<()> {

@@ -191,20 +191,23 @@ impl Climb {
         let mut action = self.ladder.step(began.elapsed(), event);
         // Ends with `Wait` or `Done`: each step is taken once, and a look is followed by a step or by a wait.
         loop {
-            let event = match action {
+            action = match action {
                 Action::Wait => return,
-                Action::Look if self.is_empty() => Event::Empty,
-                Action::Look => Event::NotEmpty,
+                Action::Look => {
+                    // Who is seen now was there at this time, or before.
+                    let now = began.elapsed();
+                    let seen = if self.is_empty() { Event::Empty } else { Event::NotEmpty };
+                    self.ladder.step(now, seen)
+                }
                 Action::Take(rung) => {
                     self.take(rung);
-                    Event::Taken(rung)
+                    self.ladder.step(began.elapsed(), Event::Taken(rung))
                 }
                 Action::Done(outcome) => {
                     self.done = Some(self.report(outcome, began));
                     return;
                 }
             };
-            action = self.ladder.step(began.elapsed(), event);
         }
     }
 

@@ -8,9 +8,11 @@
 
 pub mod announce;
 pub mod child;
+pub mod command;
 pub mod escape;
 pub mod files;
 pub mod hung;
+pub mod launch;
 pub mod leftovers;
 pub mod os;
 pub mod proc;

@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 mod encode;
+#[cfg(test)]
+mod tests;
 
 pub use encode::{DecodeError, ENCODED_LEN};
 
@@ -44,12 +46,6 @@ impl Graces {
         Graces { ask: None, term: Duration::from_secs(5), kill_limit: Duration::from_secs(5) };
     /// A fit grace for programs that can be asked: 5 s.
     pub const ASK: Duration = Duration::from_secs(5);
-}
-
-impl Default for Graces {
-    fn default() -> Graces {
-        Graces::DEFAULT
-    }
 }
 
 /// A step of the ladder, from the mildest.
@@ -79,7 +75,7 @@ pub enum Event {
     LeaderEnded,
     /// A look proved that nobody is left: not in the leaf, not in the group, nobody with the run id.
     Empty,
-    /// A look found somebody, or could not prove that nobody is left.
+    /// A look found somebody, or could not prove that nobody is left. The time is read *before* the look.
     NotEmpty,
     /// No more patience (a second signal, an operator): SIGKILL now.
     Force,
