@@ -96,7 +96,7 @@ const ROWS: &[Row] = &[
     ("close_range", |f, e| f.errno(libc::SYS_close_range, e), |m| m.closing = Closing::Scan),
     (
         "close_range and a list of what is open",
-        |f, e| f.errno(libc::SYS_close_range, e).errno_if(libc::SYS_getdents64, 2, u64::MAX, 1024, e),
+        |f, e| f.errno(libc::SYS_close_range, e).errno_if(libc::SYS_getdents64, 2, u64::MAX, 128, e),
         |m| m.closing = Closing::CloseOnExec,
     ),
     (
