@@ -60,10 +60,13 @@ pub fn blocked() -> Result<u64, Errno> {
 /// Blocks every signal on the calling thread: what it blocked before. A thread of a library does this first, so that
 /// signals go to the threads of the program.
 ///
+/// All but 32 to 34, which C libraries keep for themselves: `setuid(3)` of the program sends one to each thread and waits
+/// until all have run its handler. A thread that blocked it would hang the program for ever.
+///
 /// # Errors
 /// None that a kernel gives; a filter may.
 pub fn block_all() -> Result<u64, Errno> {
-    sys::set_mask(sys::SigSet::MAX)
+    sys::set_mask(!(0b111 << 31))
 }
 
 /// Blocks exactly these signals on the calling thread.

@@ -292,7 +292,8 @@ fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
 fn scan(job: &Job<'_>) -> bool {
     let flags = raw::O_RDONLY | raw::O_DIRECTORY | raw::O_CLOEXEC;
     let Ok(dir) = sys::open(c"/proc/self/fd", flags) else { return false };
-    let mut buffer = [0; 1024];
+    // Four entries or more. A longer one would be filled by a call of `memset`, which is the C library's.
+    let mut buffer = [0; 128];
     // Ends at the end of the directory. Numbers only vanish meanwhile, and those behind are not read again.
     let whole = loop {
         let Ok(length) = sys::entries(dir, &mut buffer) else { break false };

@@ -108,14 +108,17 @@ impl Child {
 
     fn reach_group(&self, signal: Option<Signal>, means: GroupMeans) -> Result<(), SignalError> {
         let pgid = self.pgid.ok_or(SignalError::NoGroup)?;
-        match (means, self.pidfd()) {
-            (GroupMeans::Pidfd, Some(leader)) => {
-                Ok(sys::signal_pidfd(leader.as_raw_fd(), signal, sys::TO_GROUP)?)
+        let leader = self.pidfd().filter(|_| means == GroupMeans::Pidfd);
+        match leader.map(|leader| sys::signal_pidfd(leader.as_raw_fd(), signal, sys::TO_GROUP)) {
+            // Not permitted is a filter's word too; then the number says whether it is more.
+            Some(Err(Errno::EPERM)) if self.is_reaped() => Err(Errno::EPERM.into()),
+            None | Some(Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) => {
+                self.by_number(|_| sys::kill_group(pgid, signal)).map_err(|e| match e {
+                    SignalError::Gone if self.is_reaped() => SignalError::Unpinned,
+                    other => other,
+                })
             }
-            _ => self.by_number(|_| sys::kill_group(pgid, signal)).map_err(|e| match e {
-                SignalError::Gone if self.is_reaped() => SignalError::Unpinned,
-                other => other,
-            }),
+            Some(sent) => Ok(sent?),
         }
     }
 
