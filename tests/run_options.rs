@@ -83,7 +83,11 @@ fn the_environment_is_as_it_was_told() {
     let guard = NoLeftovers::new();
     let value: OsString = OsStr::from_bytes(b"--env=ODD=\xff =x").to_owned();
     let mut command = plain(&guard);
-    command.args(["run", "--clear-env", "--env", "A=1", "--env", "A=2"]).arg(value).arg("--").args(reporter());
+    command
+        .args(["run", "--clear-env", "--env", "A=1", "--env", "A=2"])
+        .arg(value)
+        .arg("--")
+        .args(reporter());
     let report = report(&mut command);
     let mut env: Vec<_> = report.all("env").into_iter().filter(|e| !e.starts_with(b"PIDWARD_")).collect();
     env.sort_unstable();
@@ -197,7 +201,10 @@ fn bad_input_is_one_line_that_names_the_argument() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(code(&output), expected, "{args:?}: {text}");
         assert!(output.stdout.is_empty(), "{args:?}");
-        assert!(text.starts_with("pidward: ") && text.ends_with('\n') && text.lines().count() == 1, "{args:?}: {text}");
+        assert!(
+            text.starts_with("pidward: ") && text.ends_with('\n') && text.lines().count() == 1,
+            "{args:?}: {text}"
+        );
         assert!(words.iter().all(|word| text.contains(word)), "{args:?}: {text}");
         assert!(!text.contains("secret"), "a value is not repeated: {text}");
     }

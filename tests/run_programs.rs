@@ -64,7 +64,8 @@ fn a_web_server_ends_with_a_pidward_that_was_killed() {
 fn node_gets_the_signal_and_its_code_comes_back() {
     need!(is_there("node"), "needs-node: a Node program");
     let guard = NoLeftovers::new();
-    let script = "process.on('SIGTERM', () => process.exit(9)); console.log('up'); setInterval(() => {}, 1000)";
+    let script =
+        "process.on('SIGTERM', () => process.exit(9)); console.log('up'); setInterval(() => {}, 1000)";
     let mut child = run(&guard, &["--grace", "1h"], &["node", "-e", script]).spawn().expect("pidward");
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");

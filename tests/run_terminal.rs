@@ -142,7 +142,10 @@ fn a_program_that_touches_the_terminal_from_a_pipeline_gets_it() {
 
 #[test]
 fn an_editor_starts_stops_and_quits() {
-    need!(Command::new("vim").arg("--version").output().is_ok_and(|o| o.status.success()), "needs-vim: an editor");
+    need!(
+        Command::new("vim").arg("--version").output().is_ok_and(|o| o.status.success()),
+        "needs-vim: an editor"
+    );
     let mut shell = Shell::start();
     let before = shell.pty.modes().expect("modes");
     let cooked = || before.clone();
@@ -209,7 +212,11 @@ fn an_interactive_bash_has_its_own_jobs() {
     shell.types("\x1a");
     shell.until("Stopped");
     shell.until("inner> ");
-    shell.types("kill %1; wait; exit 5\n");
+    shell.types("fg\n");
+    shell.in_front("sleep");
+    shell.types("\x03");
+    shell.until("inner> ");
+    shell.types("exit 5\n");
     shell.until("PS> ");
     assert!(shell.says("echo code=$?").contains("code=5"));
     shell.ends();
@@ -218,7 +225,9 @@ fn an_interactive_bash_has_its_own_jobs() {
 #[test]
 fn a_closed_terminal_stops_even_what_is_deaf_to_it() {
     let mut shell = Shell::start();
-    shell.types("$P run --grace 300ms -- sh -c 'trap \"\" HUP TERM; echo p\"\"id=$$; while :; do sleep 0.05; done'\n");
+    shell.types(
+        "$P run --grace 300ms -- sh -c 'trap \"\" HUP TERM; echo p\"\"id=$$; while :; do sleep 0.05; done'\n",
+    );
     shell.until("pid=");
     let program: u32 = shell.until("\r\n").trim().parse().expect("a pid");
     let pidward = proc::ppid(program).expect("a parent");
@@ -236,7 +245,9 @@ fn without_a_shell_nothing_stays_stopped() {
     let guard = NoLeftovers::new();
     let mut pty = Pty::open().expect("a terminal");
     let mut child = pty.spawn(&mut command::run(&guard, &[], &["cat"])).expect("pidward");
-    eventually("cat in front", || pty.foreground().is_ok_and(|front| front > 1 && proc::cmdline(front) == "cat"));
+    eventually("cat in front", || {
+        pty.foreground().is_ok_and(|front| front > 1 && proc::cmdline(front) == "cat")
+    });
     pty.write(b"\x1a").expect("a terminal");
     // The program is stopped and continued at once: it still answers.
     pty.write(b"word\n").expect("a terminal");

@@ -104,8 +104,10 @@ fn cloning(cloning: Cloning) -> Words {
 
 const NOT_SHARED: &str = "memory is not shared although the call asks for it: an emulator, a time namespace below \
                           Linux 6.2, or a filter";
-const SHARE: &str = "run outside the emulator or the time namespace; else the cost grows with the supervisor's memory";
-const UNKNOWN: Words = ("unknown", Rank::NotKept, "this command does not know the mechanism", "update pidward");
+const SHARE: &str =
+    "run outside the emulator or the time namespace; else the cost grows with the supervisor's memory";
+const UNKNOWN: Words =
+    ("unknown", Rank::NotKept, "this command does not know the mechanism", "update pidward");
 
 fn pidfd(pidfd: Pidfd) -> Words {
     match pidfd {

@@ -1,5 +1,8 @@
 //! What `run` was told, checked.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -45,7 +48,8 @@ impl Options {
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
         let grace = given(matches, "grace", "PIDWARD_GRACE");
         Ok(Options {
-            name: one("name").map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
+            name: one("name")
+                .map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
             kind: one("kind").map_or(Ok(ChildKind::Task), |kind| self::kind(kind))?,
             grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,

@@ -216,7 +216,10 @@ impl Supervision {
 
     fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
         for survivor in report.survivors() {
-            output::complain(&format!("process {} (state {}) survived the stop", survivor.pid, survivor.state));
+            output::complain(&format!(
+                "process {} (state {}) survived the stop",
+                survivor.pid, survivor.state
+            ));
         }
         if !report.is_complete() {
             return Ok(4);
