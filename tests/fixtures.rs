@@ -2,10 +2,7 @@
 
 use std::{
     fs,
-    os::unix::{
-        ffi::OsStrExt,
-        process::{CommandExt, ExitStatusExt},
-    },
+    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
     process::{Child, Command},
 };
 
@@ -13,7 +10,7 @@ use pidward_tests::{
     announce::Board,
     escape,
     files::{self, TempDir},
-    fixture, in_child,
+    fixture, in_child, launch,
     leftovers::NoLeftovers,
     os,
     proc::{self, eventually},
@@ -57,9 +54,7 @@ fn report_tells_what_it_was_given() {
     let mut command = guard.command(fixture!("report"));
     let odd = std::ffi::OsStr::from_bytes(b"a \xff\n");
     command.arg(odd).env("NAME", "va=lue").current_dir("/proc");
-    let ignore = || os::ignore(libc::SIGUSR1);
-    // SAFETY: between fork and exec only `signal` is called.
-    unsafe { command.pre_exec(ignore) };
+    launch::ignoring(&mut command, &[libc::SIGUSR1]);
     let report = Report::parse(&command.output().expect("report").stdout);
     assert_eq!(report.all("arg")[1], b"a \xff\n");
     assert!(report.all("env").contains(&b"NAME=va=lue".as_slice()));
@@ -86,6 +81,18 @@ fn report_tells_what_it_was_given() {
 }
 
 #[test]
+fn report_works_without_streams() {
+    let dir = TempDir::new();
+    let mut command = Command::new(fixture!("report"));
+    command.arg("--to").arg(dir.at("report"));
+    launch::blocking(launch::closing(&mut command, &[0, 1, 2]), &[libc::SIGINT, 33]);
+    assert_eq!(command.status().expect("report").code(), Some(0));
+    let report = Report::parse(&fs::read(dir.at("report")).unwrap());
+    assert_eq!(report.set("SigBlk"), 1 << 1 | 1 << 32);
+    assert!(report.fds().iter().all(|n| *n > 2), "{report:?}");
+}
+
+#[test]
 fn leftovers_are_found_named_and_ended() {
     let guard = NoLeftovers::new();
     let dir = TempDir::new();
@@ -97,16 +104,16 @@ fn leftovers_are_found_named_and_ended() {
     top.wait().unwrap();
     guard.watch(bare);
     eventually("the bare one has lost the entry", || proc::carriers(&guard.entry()) == [daemon]);
+    eventually("the bare one is sleep", || proc::cmdline(bare) == "/bin/sleep 1000");
     let mut both = [daemon, bare];
     both.sort_unstable();
     assert_eq!(guard.left(), both);
     let failed = std::panic::catch_unwind(|| drop(guard)).expect_err("the guard has to fail the test");
     let text = failed.downcast_ref::<String>().expect("a message");
-    assert!(
-        text.contains(&format!("{daemon} S")) && text.contains(&format!("{bare} S sleep"))
-            || text.contains("/bin/sleep"),
-        "{text}"
-    );
+    for (pid, program) in [(daemon, "tree"), (bare, "/bin/sleep 1000")] {
+        let line = text.lines().find(|l| l.starts_with(&format!("{pid} "))).expect("a line for each");
+        assert!(line.contains(program), "{text}");
+    }
     assert!(!proc::alive(daemon) && !proc::alive(bare));
 }
 

@@ -36,6 +36,7 @@ mod sys;
 // Values: numbers that cannot be wrong.
 pub mod duration;
 mod errno;
+pub mod name;
 mod pid;
 mod signo;
 
@@ -48,6 +49,8 @@ pub mod image;
 
 // A child's life.
 pub mod spawn;
+
+pub mod procfs;
 
 pub mod signal;
 

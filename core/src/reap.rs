@@ -163,14 +163,21 @@ pub fn any_ended() -> Result<Option<Pid>, Errno> {
     sys::waitid(WaitFor::Any, what).map(|(info, _)| Pid::from_raw(info.pid))
 }
 
-/// Waits for a child that is ending by itself and takes its status away.
+/// Waits for a child that is ending by itself and takes its status away; by number where that is refused by pidfd.
 pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
-    // Ends with the child; every other answer means that there is nothing to take.
-    while matches!(sys::waitid(wait_for(pid, pidfd), raw::WEXITED | raw::__WALL), Err(Errno::EINTR)) {}
-}
-
-fn wait_for(pid: Pid, pidfd: Option<BorrowedFd<'_>>) -> WaitFor<'_> {
-    pidfd.map_or(WaitFor::Pid(pid), WaitFor::Pidfd)
+    for who in pidfd.map(WaitFor::Pidfd).into_iter().chain([WaitFor::Pid(pid)]) {
+        // Ends with the child.
+        let answer = loop {
+            match sys::waitid(who, raw::WEXITED | raw::__WALL) {
+                Err(Errno::EINTR) => {}
+                other => break other,
+            }
+        };
+        // With no such child there is nothing to take.
+        if matches!(answer, Ok(_) | Err(Errno::ECHILD)) {
+            return;
+        }
+    }
 }
 
 fn change(child: Target<'_>, what: u32) -> Result<Option<Change>, ReapError> {

@@ -446,9 +446,7 @@ pub(crate) fn close(fd: RawFd) {
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
-    // SAFETY: takes numbers only.
-    let ret = unsafe { syscall!(__NR_fcntl, int(fd), raw::F_DUPFD_CLOEXEC as usize, int(least)) };
-    result(ret).map(|fd| fd as RawFd)
+    fcntl(fd, raw::F_DUPFD_CLOEXEC, int(least)).map(|fd| fd as RawFd)
 }
 
 /// `fcntl(fd, F_SETFD, 0)`: the descriptor stays open across exec.
@@ -456,8 +454,22 @@ pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
+    fcntl(fd, raw::F_SETFD, 0).map(drop)
+}
+
+/// `fcntl(fd, F_GETFD)`: whether the descriptor is open and stays so across exec.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+#[inline(always)]
+pub(crate) fn stays_across_exec(fd: RawFd) -> bool {
+    matches!(fcntl(fd, raw::F_GETFD, 0), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
+}
+
+/// The three above.
+#[inline(always)]
+fn fcntl(fd: RawFd, what: u32, value: usize) -> Result<usize, Errno> {
     // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_fcntl, int(fd), raw::F_SETFD as usize, 0) })
+    result(unsafe { syscall!(__NR_fcntl, int(fd), what as usize, value) })
 }
 
 /// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.

@@ -146,6 +146,7 @@ impl Child {
 
     /// What it and its reaped descendants have used; `None` while it runs, and where somebody else took the status.
     pub fn usage(&self) -> Option<Usage> {
+        self.check_ours().ok()?;
         self.shared.look(&self.entry).flatten().and_then(|exit| exit.usage)
     }
 
@@ -190,12 +191,10 @@ impl Child {
     }
 
     /// Stops the child and its group: SIGTERM (with SIGCONT), SIGKILL after `grace`. Returns when nobody is left, or
-    /// says who is. Standard input is closed first.
+    /// says who is. Standard input is closed first. In a forked copy of the program nobody is signalled: the child
+    /// is reported as a survivor.
     pub fn stop(&mut self, grace: Duration) -> StopReport {
         drop(self.stdin.take());
-        if !self.shared.is_ours() {
-            return StopReport::default();
-        }
         stop::run(&self.shared, std::slice::from_ref(&self.entry), grace)
     }
 
@@ -209,7 +208,8 @@ impl Child {
     }
 
     fn check_ours(&self) -> io::Result<()> {
-        if self.shared.is_ours() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
+        let words = "the child belongs to the process that this one was forked from";
+        if self.shared.is_ours() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, words)) }
     }
 }
 

@@ -7,6 +7,10 @@ use std::{
     str::FromStr,
 };
 
+use pidward_core::name::{self, NameError};
+
+use crate::probe::{environ_identifies_api_server, environ_identifies_child};
+
 /// Marks a child of a supervisor; its value is exactly `1`.
 pub const SUBPROCESS_MARKER_ENV: &str = "PIDWARD_SUBPROCESS";
 /// Names an agent.
@@ -42,7 +46,19 @@ pub enum ChildKind {
     Task,
 }
 
+/// The value of [`API_SERVER_ENV`] in an API server.
+pub const API_SERVER_SERVICE: &str = "api";
+
 impl ChildKind {
+    /// Whether an environ, as the kernel shows it, is that of a child of this kind and name. Kinds do not stand in for each other:
+    /// an agent's markers never prove an MCP server. The general marker is needed too, except for an API server.
+    pub fn identifies(self, environ: &[u8], service: &ServiceName) -> bool {
+        match self {
+            ChildKind::Api => environ_identifies_api_server(environ, service.as_str()),
+            _ => environ_identifies_child(environ, self.marker_env(), service.as_str()),
+        }
+    }
+
     /// The variable that holds the service name of a child of this kind.
     pub const fn marker_env(self) -> &'static str {
         match self {
@@ -65,11 +81,10 @@ impl ServiceName {
     /// It breaks the rule; nothing is replaced or cut.
     pub fn try_new(text: impl Into<String>) -> Result<ServiceName, ServiceNameError> {
         let text = text.into();
-        let allowed = |c: char| !matches!(c, '=' | '/') && !c.is_control();
-        if (1..=128).contains(&text.len()) && text != "." && text != ".." && text.chars().all(allowed) {
-            return Ok(ServiceName(text));
+        match name::check(text.as_bytes()) {
+            Ok(_) => Ok(ServiceName(text)),
+            Err(rule) => Err(ServiceNameError(rule)),
         }
-        Err(ServiceNameError(()))
     }
 
     /// The text.
@@ -92,15 +107,13 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// The text is no [`ServiceName`].
+/// The text is no [`ServiceName`]; Display says which rule it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServiceNameError(());
+pub struct ServiceNameError(NameError);
 
 impl fmt::Display for ServiceNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a service name is 1 to 128 bytes of UTF-8 without NUL, '=', '/' and control characters, and not '.' or '..'",
-        )
+        write!(f, "the service name {}", self.0)
     }
 }
 

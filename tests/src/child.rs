@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{leftovers::NoLeftovers, os, proc};
+use crate::{launch, leftovers::NoLeftovers, os, proc};
 
 /// Set in the process that runs the body, to the test's name.
 const MARK: &str = "PIDWARD_TEST_CHILD";
@@ -123,10 +123,7 @@ impl Again {
         command.env(MARK, &self.test).envs(self.env.iter().map(|(n, v)| (n, v)));
         command.stdin(Stdio::null()).process_group(0);
         if !self.ignored.is_empty() {
-            let ignored = self.ignored.clone();
-            let set = move || ignored.iter().try_for_each(|s| os::ignore(*s));
-            // SAFETY: between fork and exec only `signal` is called, which takes no lock and no memory.
-            unsafe { command.pre_exec(set) };
+            launch::ignoring(&mut command, &self.ignored);
         }
         Ok(command)
     }

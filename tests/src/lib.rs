@@ -12,6 +12,7 @@ pub mod command;
 pub mod escape;
 pub mod files;
 pub mod hung;
+pub mod launch;
 pub mod leftovers;
 pub mod os;
 pub mod proc;

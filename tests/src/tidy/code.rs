@@ -16,7 +16,7 @@ pub struct Function<'a> {
 }
 
 /// The same text, every byte at its place and every line as long: comments are blank, and strings and characters
-/// are filled with `_`.
+/// are filled with `_`, but for white space.
 pub fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -2,10 +2,18 @@
 
 use super::{Files, mask};
 
+/// The parsers and rules that are never without a target.
+const WANTED: [&str; 6] = ["stat", "environ", "plan_pack", "path_search", "duration", "service_name"];
+
 /// Each target of `fuzz/Cargo.toml` is there, asserts something and has a first corpus; each file is listed.
 pub fn fuzz_targets(files: &Files) -> Vec<String> {
+    targets_hold(files, &WANTED)
+}
+
+pub(super) fn targets_hold(files: &Files, wanted: &[&str]) -> Vec<String> {
     let listed = files.text("fuzz/Cargo.toml").map(targets).unwrap_or_default();
-    let mut faults = Vec::new();
+    let missing = wanted.iter().filter(|w| !listed.iter().any(|l| l == *w));
+    let mut faults: Vec<String> = missing.map(|w| format!("fuzz/Cargo.toml has no target {w}")).collect();
     for name in &listed {
         let path = format!("fuzz/fuzz_targets/{name}.rs");
         match files.text(&path) {

@@ -49,7 +49,8 @@ pub fn std_commands(files: &Files) -> Vec<String> {
     let mut faults = Vec::new();
     for (path, text) in linux {
         let (owned, borrowed) = mentions(text);
-        let starts = [".spawn()", ".status()", ".output()", ".exec()"].iter().any(|call| mask(text).contains(call));
+        let starts =
+            [".spawn()", ".status()", ".output()", ".exec()"].iter().any(|call| mask(text).contains(call));
         if owned || borrowed && starts {
             faults.push(format!("{path} uses std's Command"));
         }
@@ -68,7 +69,9 @@ fn mentions(text: &str) -> (bool, bool) {
         let head = head.trim_end_matches("std::");
         let group = match tail.strip_prefix('{') {
             Some(group) => group.split('}').next().unwrap_or_default(),
-            None => tail.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*').next().unwrap_or_default(),
+            None => {
+                tail.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*').next().unwrap_or_default()
+            }
         };
         if head.ends_with("rustix::") {
             continue;

