@@ -51,7 +51,7 @@ fn text_and_json_say_the_same() {
 }
 
 /// The row that differs from that of the same system without the filter, and the code.
-fn under(filter: Filter) -> (i32, String) {
+fn under(filter: &Filter) -> (i32, String) {
     // What stands in the way of the call itself is built before.
     command::path();
     filter.install();
@@ -61,7 +61,7 @@ fn under(filter: Filter) -> (i32, String) {
 #[test]
 fn a_refused_clone3_is_a_fallback() {
     in_child!();
-    let (code, json) = under(Filter::new().errno(libc::SYS_clone3, libc::ENOSYS));
+    let (code, json) = under(&Filter::new().errno(libc::SYS_clone3, libc::ENOSYS));
     assert!(fields(&json, "mechanism").iter().any(|m| m == "clone with shared memory"), "{json}");
     assert_eq!(fields(&json, "rank").first().map(String::as_str), Some("fallback"), "{json}");
     let (why, todo) = (fields(&json, "why"), fields(&json, "what_to_do"));
@@ -72,7 +72,7 @@ fn a_refused_clone3_is_a_fallback() {
 #[test]
 fn a_refused_close_range_is_a_fallback() {
     in_child!();
-    let (code, json) = under(Filter::new().errno(libc::SYS_close_range, libc::ENOSYS));
+    let (code, json) = under(&Filter::new().errno(libc::SYS_close_range, libc::ENOSYS));
     let last = |name| fields(&json, name).pop().unwrap_or_default();
     assert_eq!((last("rank").as_str(), code), ("fallback", 1), "{json}");
     assert!(last("mechanism").contains("/proc/self/fd") && last("why").contains("close_range"), "{json}");

@@ -212,7 +212,11 @@ fn an_interactive_bash_has_its_own_jobs() {
     shell.types("\x1a");
     shell.until("Stopped");
     shell.until("inner> ");
-    shell.types("kill %1; wait; exit 5\n");
+    shell.types("fg\n");
+    shell.in_front("sleep");
+    shell.types("\x03");
+    shell.until("inner> ");
+    shell.types("exit 5\n");
     shell.until("PS> ");
     assert!(shell.says("echo code=$?").contains("code=5"));
     shell.ends();

@@ -4,6 +4,9 @@
 //! fit is an error, never the nearest value.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 /// Why a text is no duration or size.

@@ -13,6 +13,7 @@ pub(super) fn stopped(run: &mut Supervision, signal: Signal) {
     let id = run.child.id();
     let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
     let asked = std::mem::take(&mut run.stop_asked);
+    let stopping = run.is_stopping();
     if let Some(terminal) = &mut run.terminal {
         if wants_terminal && terminal.is_in_front() {
             if terminal.lend(id) {
@@ -21,18 +22,18 @@ pub(super) fn stopped(run: &mut Supervision, signal: Signal) {
             }
             return;
         }
-        if run.is_stopping() {
-            return;
-        }
-        let Some(terminal) = &mut run.terminal else { return };
-        if terminal.is_lent() || wants_terminal {
+        if !stopping && (terminal.is_lent() || wants_terminal) {
             terminal.take_back();
             // The key stopped the program's group alone; those who wait for us are stopped with us, as if it were theirs.
             stop_us(true);
             return go_on(run);
         }
     }
-    if asked && !run.is_stopping() {
+    if stopping {
+        // The ladder sends SIGCONT with its SIGTERM, and nothing holds up SIGKILL.
+        return;
+    }
+    if asked {
         stop_us(false);
         return go_on(run);
     }

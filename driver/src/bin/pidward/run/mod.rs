@@ -31,7 +31,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     let signals = SignalFd::all().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?;
     let mut terminal = Terminal::find();
     let mut command = options.command()?;
-    if let Some(fd) = terminal.as_mut().and_then(Terminal::to_hand_over) {
+    if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
     let spawner = Spawner::new().map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;

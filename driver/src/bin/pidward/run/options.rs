@@ -1,5 +1,8 @@
 //! What `run` was told, checked.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,

@@ -60,7 +60,7 @@ impl Terminal {
     }
 
     /// What the program is to be started in front of, if it is.
-    pub(super) fn to_hand_over(&mut self) -> Option<OwnedFd> {
+    pub(super) fn hand_over_at_start(&mut self) -> Option<OwnedFd> {
         let stdout = fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let piped = matches!(stdout, Ok(FileType::Fifo | FileType::Socket));
         if !self.standard || piped || !self.is_in_front() {

@@ -1,5 +1,8 @@
 //! Users and groups by number or by name, from `/etc/passwd` and `/etc/group` (passwd(5), group(5)).
 
+#[cfg(test)]
+mod tests;
+
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
 use crate::environ::invalid;
