@@ -46,7 +46,8 @@ fn naive_runs(block: &[u8]) -> Vec<(u128, u128)> {
 
 fuzz_target!(|input: &[u8]| {
     let mut parts = input.splitn(3, |b| *b == b'\n');
-    let (Some([size, name @ ..]), Some(value), Some(block)) = (parts.next(), parts.next(), parts.next()) else {
+    let (Some([size, name @ ..]), Some(value), Some(block)) = (parts.next(), parts.next(), parts.next())
+    else {
         return;
     };
     let entry = [name, b"=", value].concat();
@@ -54,7 +55,8 @@ fuzz_target!(|input: &[u8]| {
     let mut whole = Matcher::new([&entry[..]]);
     let mut found = Vec::new();
     let mut runs = Runs::new(Names::DEFAULT.tree, |run: marker::Run| {
-        found.push([run.id, run.installation].map(|id| u128::from_be_bytes(id.to_bytes())).into());
+        let [id, installation] = [run.id, run.installation].map(|id| u128::from_be_bytes(id.to_bytes()));
+        found.push((id, installation));
     });
     for piece in block.chunks(usize::from(*size).max(1)) {
         pairs.feed(piece);
@@ -67,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
 
     // Without what may be cut.
     let ended = block.iter().rposition(|b| *b == 0).map_or(&block[..0], |end| &block[..end]);
-    let wanted = |block| [naive(block, name, value), naive(block, b"PIDWARD_SUBPROCESS", b"1")];
+    let wanted = |block: &[u8]| [naive(block, name, value), naive(block, b"PIDWARD_SUBPROCESS", b"1")];
     assert_eq!(pairs.found(), wanted(ended));
     assert_eq!(pairs.finish(), wanted(block));
     // As one entry, it is parted at its first `=`.

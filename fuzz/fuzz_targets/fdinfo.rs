@@ -57,7 +57,7 @@ fuzz_target!(|text: &[u8]| {
                 Target::NotVisible => assert_eq!(pid, 0),
                 Target::Pid(number) => assert!(pid > 0 && number.raw() == pid),
             }
-            assert_eq!(info.ns_pids, chain);
+            assert_eq!(info.ns_pids[..], chain[..]);
         }
         (parsed, wanted) => assert!(parsed == Err(Malformed) && wanted.is_none(), "{parsed:?} {wanted:?}"),
     }

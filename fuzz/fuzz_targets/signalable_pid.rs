@@ -7,7 +7,9 @@ use pidward_core::Pid;
 fuzz_target!(|bytes: [u8; 8]| {
     let wide = i64::from_le_bytes(bytes);
     let (unsigned, signed) = (wide as u32, wide as i32);
-    for (pid, number) in [(Pid::new(unsigned), i64::from(unsigned)), (Pid::from_raw(signed), i64::from(signed))] {
+    for (pid, number) in
+        [(Pid::new(unsigned), i64::from(unsigned)), (Pid::from_raw(signed), i64::from(signed))]
+    {
         match pid {
             Some(pid) => {
                 assert!(pid.raw() >= 1);

@@ -73,7 +73,8 @@ fuzz_target!(|line: &[u8]| {
     };
     let stat = parsed.expect("a line that the naive reader takes");
     // Both letters of a process that is being removed are one state.
-    let letter = if stat.state.letter() == b'X' && wanted[1] == i128::from(b'x') { b'x' } else { stat.state.letter() };
+    let letter =
+        if stat.state.letter() == b'X' && wanted[1] == i128::from(b'x') { b'x' } else { stat.state.letter() };
     let found = [
         i128::from(stat.pid),
         i128::from(letter),

@@ -84,5 +84,5 @@ fuzz_target!(|text: &[u8]| {
     assert_eq!([Some(status.blocked), Some(status.ignored), Some(status.caught)], masks);
     assert_eq!(status.no_new_privs, map[&b"NoNewPrivs"[..]] == b"1");
     let chain = map.get(&b"NSpid"[..]).filter(|value| **value != b"cut");
-    assert_eq!(status.ns_pids, chain.map_or(Vec::new(), |value| chain_of(value).unwrap()));
+    assert_eq!(status.ns_pids[..], chain.map_or(Vec::new(), |value| chain_of(value).unwrap())[..]);
 });
