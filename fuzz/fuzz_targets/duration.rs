@@ -9,7 +9,7 @@ use pidward_core::duration::{ParseError, duration, size};
 /// The number, capped far above 64 bits, and the rest.
 fn split(text: &[u8]) -> Option<(u128, &[u8])> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let add = |sum: u128, b: &u8| (sum * 10 + u128::from(b - b'0')).min(1 << 100);
+    let add = |sum: u128, b: &u8| (sum * 10 + u128::from(b - b'0')).min(1 << 80);
     (digits > 0).then(|| (text[..digits].iter().fold(0, add), &text[digits..]))
 }
 
