@@ -104,16 +104,16 @@ fn leftovers_are_found_named_and_ended() {
     top.wait().unwrap();
     guard.watch(bare);
     eventually("the bare one has lost the entry", || proc::carriers(&guard.entry()) == [daemon]);
+    eventually("the bare one is sleep", || proc::cmdline(bare) == "/bin/sleep 1000");
     let mut both = [daemon, bare];
     both.sort_unstable();
     assert_eq!(guard.left(), both);
     let failed = std::panic::catch_unwind(|| drop(guard)).expect_err("the guard has to fail the test");
     let text = failed.downcast_ref::<String>().expect("a message");
-    assert!(
-        text.contains(&format!("{daemon} S")) && text.contains(&format!("{bare} S sleep"))
-            || text.contains("/bin/sleep"),
-        "{text}"
-    );
+    for (pid, program) in [(daemon, "tree"), (bare, "/bin/sleep 1000")] {
+        let line = text.lines().find(|l| l.starts_with(&format!("{pid} "))).expect("a line for each");
+        assert!(line.contains(program), "{text}");
+    }
     assert!(!proc::alive(daemon) && !proc::alive(bare));
 }
 

@@ -153,14 +153,31 @@ pub fn peek(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
     }
 }
 
-/// Waits for a child that is ending by itself and takes its status away.
-pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
-    // Ends with the child; every other answer means that there is nothing to take.
-    while matches!(sys::waitid(wait_for(pid, pidfd), raw::WEXITED | raw::__WALL), Err(Errno::EINTR)) {}
+/// Some child that has ended and is not reaped; its status is left where it is. Only for programs that own all their
+/// children: to see one, everybody's are looked at. Never blocks.
+///
+/// # Errors
+/// `ECHILD`: there is no child at all.
+pub fn any_ended() -> Result<Option<Pid>, Errno> {
+    let what = raw::WEXITED | raw::WNOHANG | raw::WNOWAIT | raw::__WALL;
+    sys::waitid(WaitFor::Any, what).map(|(info, _)| Pid::from_raw(info.pid))
 }
 
-fn wait_for(pid: Pid, pidfd: Option<BorrowedFd<'_>>) -> WaitFor<'_> {
-    pidfd.map_or(WaitFor::Pid(pid), WaitFor::Pidfd)
+/// Waits for a child that is ending by itself and takes its status away; by number where that is refused by pidfd.
+pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
+    for who in pidfd.map(WaitFor::Pidfd).into_iter().chain([WaitFor::Pid(pid)]) {
+        // Ends with the child.
+        let answer = loop {
+            match sys::waitid(who, raw::WEXITED | raw::__WALL) {
+                Err(Errno::EINTR) => {}
+                other => break other,
+            }
+        };
+        // With no such child there is nothing to take.
+        if matches!(answer, Ok(_) | Err(Errno::ECHILD)) {
+            return;
+        }
+    }
 }
 
 fn change(child: Target<'_>, what: u32) -> Result<Option<Change>, ReapError> {

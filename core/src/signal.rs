@@ -5,9 +5,9 @@
 //! keeps the kernel from giving it to anybody else. There is no function that takes a number alone.
 #![forbid(unsafe_code)]
 
-use rustix::fd::AsRawFd;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::{Errno, Pid, sys};
+use crate::{Errno, Pid, Signal, sys};
 
 /// How a group can be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,4 +72,58 @@ pub fn block_all() -> Result<u64, Errno> {
 /// As [`block_all`].
 pub fn block(mask: u64) -> Result<(), Errno> {
     sys::set_mask(mask).map(drop)
+}
+
+/// A signal as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Received {
+    /// Which.
+    pub signal: Signal,
+    /// Who sent it: a pid, only a number; 0 where the kernel did, and for a sender outside our pid namespace.
+    pub pid: u32,
+    /// `si_code`, see sigaction(2): above 0 where the kernel itself is the cause.
+    pub code: i32,
+}
+
+/// Signals as something to be read, for a loop that waits for other things too. Only signals that every thread
+/// blocks arrive here, those that are ignored by default or by inheritance too; SIGKILL and SIGSTOP never do.
+///
+/// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/signalfd4.2.html>
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// Every signal. Call [`block_all`] first, before there is a second thread.
+    ///
+    /// # Errors
+    /// No descriptor to be had.
+    pub fn all() -> Result<SignalFd, Errno> {
+        sys::signalfd(sys::SigSet::MAX).map(SignalFd)
+    }
+
+    /// The next signal that is pending for this process or the calling thread; `None` if there is none. Never blocks.
+    ///
+    /// # Errors
+    /// What `read(2)` answers.
+    pub fn next(&self) -> Result<Option<Received>, Errno> {
+        // `struct signalfd_siginfo` (`include/uapi/linux/signalfd.h`) begins with signo, errno, code and pid.
+        let mut info = [0u8; 128];
+        match rustix::io::read(&self.0, &mut info) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) | Ok(0) => return Ok(None),
+            Err(e) => return Err(e.into()),
+            Ok(_) => {}
+        }
+        let mut words = info.as_chunks::<4>().0.iter().map(|word| i32::from_ne_bytes(*word));
+        let (signal, code, pid) = (words.next(), words.nth(1), words.next());
+        let signal = signal.and_then(Signal::new).ok_or(Errno::EINVAL)?;
+        Ok(Some(Received { signal, pid: pid.unwrap_or(0) as u32, code: code.unwrap_or(0) }))
+    }
+}
+
+/// Readable while a signal is pending.
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }

@@ -446,9 +446,7 @@ pub(crate) fn close(fd: RawFd) {
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
-    // SAFETY: takes numbers only.
-    let ret = unsafe { syscall!(__NR_fcntl, int(fd), raw::F_DUPFD_CLOEXEC as usize, int(least)) };
-    result(ret).map(|fd| fd as RawFd)
+    fcntl(fd, raw::F_DUPFD_CLOEXEC, int(least)).map(|fd| fd as RawFd)
 }
 
 /// `fcntl(fd, F_SETFD, 0)`: the descriptor stays open across exec.
@@ -456,8 +454,22 @@ pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
+    fcntl(fd, raw::F_SETFD, 0).map(drop)
+}
+
+/// `fcntl(fd, F_GETFD)`: whether the descriptor is open and stays so across exec.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+#[inline(always)]
+pub(crate) fn stays_across_exec(fd: RawFd) -> bool {
+    matches!(fcntl(fd, raw::F_GETFD, 0), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
+}
+
+/// The three above.
+#[inline(always)]
+fn fcntl(fd: RawFd, what: u32, value: usize) -> Result<usize, Errno> {
     // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_fcntl, int(fd), raw::F_SETFD as usize, 0) })
+    result(unsafe { syscall!(__NR_fcntl, int(fd), what as usize, value) })
 }
 
 /// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.
@@ -589,6 +601,7 @@ pub(crate) fn kill_group(pgid: Pid, signal: Option<Signal>) -> Result<(), Errno>
 /// Whom [`waitid`] waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFor<'a> {
+    Any,
     Pid(Pid),
     Pidfd(BorrowedFd<'a>),
 }
@@ -622,6 +635,7 @@ const _: () = assert!(size_of::<Rusage>() == size_of::<raw::rusage>());
 #[inline(always)]
 pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusage), Errno> {
     let (kind, id) = match who {
+        WaitFor::Any => (raw::P_ALL, 0),
         WaitFor::Pid(pid) => (raw::P_PID, int(pid.raw())),
         WaitFor::Pidfd(fd) => (raw::P_PIDFD, int(fd.as_raw_fd())),
     };
@@ -642,6 +656,21 @@ pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusag
 /// - `ENOSYS`, `EPERM`: not here.
 pub(crate) fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
     let fd = result(plain(Plain::PidfdOpen, int(pid.raw()), 0, 0))?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { own(fd as RawFd) })
+}
+
+/// `signalfd4(-1, &set, sizeof set, SFD_CLOEXEC | SFD_NONBLOCK)`: a descriptor that these signals are read from.
+/// (The flags are those of `open`, `include/uapi/linux/signalfd.h`.)
+///
+/// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/signalfd4.2.html>
+///
+/// # Errors
+/// - `EMFILE`, `ENFILE`, `ENOMEM`: no descriptor to be had.
+pub(crate) fn signalfd(set: SigSet) -> Result<OwnedFd, Errno> {
+    let (at, flags) = (ptr::from_ref(&set) as usize, (raw::O_CLOEXEC | raw::O_NONBLOCK) as usize);
+    // SAFETY: reads one set, of the size that is passed.
+    let fd = result(unsafe { syscall!(__NR_signalfd4, usize::MAX, at, size_of::<SigSet>(), flags) })?;
     // SAFETY: the kernel has just made it.
     Ok(unsafe { own(fd as RawFd) })
 }

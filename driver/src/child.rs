@@ -16,7 +16,7 @@ use crate::{
     prepare::ParentEnds,
     spawner::{Ended, Entry, Shared, end_tree, lock},
     stdio::{ChildStderr, ChildStdin, ChildStdout},
-    stop::{self, StopReport},
+    stop::{self, StopReport, Stopping},
 };
 use pidward_core::{
     Errno, Pid, Signal,
@@ -146,6 +146,7 @@ impl Child {
 
     /// What it and its reaped descendants have used; `None` while it runs, and where somebody else took the status.
     pub fn usage(&self) -> Option<Usage> {
+        self.check_ours().ok()?;
         self.shared.look(&self.entry).flatten().and_then(|exit| exit.usage)
     }
 
@@ -190,17 +191,25 @@ impl Child {
     }
 
     /// Stops the child and its group: SIGTERM (with SIGCONT), SIGKILL after `grace`. Returns when nobody is left, or
-    /// says who is. Standard input is closed first.
+    /// says who is. Standard input is closed first. In a forked copy of the program nobody is signalled: the child
+    /// is reported as a survivor.
     pub fn stop(&mut self, grace: Duration) -> StopReport {
         drop(self.stdin.take());
-        if !self.shared.is_ours() {
-            return StopReport::default();
-        }
         stop::run(&self.shared, std::slice::from_ref(&self.entry), grace)
     }
 
+    /// A stop for programs with a loop of their own; nothing is sent before its first [`step`](Stopping::step). It
+    /// goes for what is left of the group, too, where the child itself has ended. Standard input is closed first.
+    pub fn stopping(&mut self, grace: Duration) -> Stopping {
+        drop(self.stdin.take());
+        let ours = self.shared.is_ours();
+        let entries = if ours { std::slice::from_ref(&self.entry) } else { Default::default() };
+        Stopping::new(&self.shared, entries, grace)
+    }
+
     fn check_ours(&self) -> io::Result<()> {
-        if self.shared.is_ours() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::Unsupported)) }
+        let words = "the child belongs to the process that this one was forked from";
+        if self.shared.is_ours() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, words)) }
     }
 }
 

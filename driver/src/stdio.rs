@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 impl Stdio {
-    /// The descriptor of this process; `/dev/null` where it is closed here.
+    /// The descriptor of this process; `/dev/null` where it is closed or close-on-exec here.
     pub const fn inherit() -> Stdio {
         Stdio(Kind::Inherit)
     }

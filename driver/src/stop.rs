@@ -147,6 +147,9 @@ impl Stopping {
 
 /// Stops all of them at once, to the end.
 pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> StopReport {
+    if !shared.is_ours() {
+        return StopReport { children: entries.iter().map(|entry| untouched(entry)).collect() };
+    }
     let mut stopping = Stopping::new(shared, entries, grace);
     // Ends within grace + kill limit: the ladder always does.
     loop {
@@ -155,6 +158,13 @@ pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration)
         }
         stopping.block();
     }
+}
+
+/// A forked copy of the program was to stop it: it is not the copy's child, and nothing of it is known here.
+fn untouched(entry: &Entry) -> Stopped {
+    let pid = entry.pid().get();
+    let survivors = vec![Survivor { pid, state: '?' }];
+    Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors }
 }
 
 impl Climb {
@@ -180,20 +190,23 @@ impl Climb {
         let mut action = self.ladder.step(began.elapsed(), event);
         // Ends with `Wait` or `Done`: each step is taken once, and a look is followed by a step or by a wait.
         loop {
-            let event = match action {
+            action = match action {
                 Action::Wait => return,
-                Action::Look if self.is_empty() => Event::Empty,
-                Action::Look => Event::NotEmpty,
+                Action::Look => {
+                    // Who is seen now was there at this time, or before.
+                    let now = began.elapsed();
+                    let seen = if self.is_empty() { Event::Empty } else { Event::NotEmpty };
+                    self.ladder.step(now, seen)
+                }
                 Action::Take(rung) => {
                     self.take(rung);
-                    Event::Taken(rung)
+                    self.ladder.step(began.elapsed(), Event::Taken(rung))
                 }
                 Action::Done(outcome) => {
                     self.done = Some(self.report(outcome, began));
                     return;
                 }
             };
-            action = self.ladder.step(began.elapsed(), event);
         }
     }
 

@@ -1,45 +1,34 @@
-//! Durations and sizes against arithmetic that cannot overflow.
+//! Durations and sizes against a reader that splits at the first letter and multiplies in 128 bits.
+
 #![no_main]
 
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use pidward_core::duration::{ParseError, duration, size};
+use pidward_core::duration::{parse_duration, parse_size};
 
-/// The number, capped far above 64 bits, and the rest.
-fn split(text: &[u8]) -> Option<(u128, &[u8])> {
-    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let add = |sum: u128, b: &u8| (sum * 10 + u128::from(b - b'0')).min(1 << 80);
-    (digits > 0).then(|| (text[..digits].iter().fold(0, add), &text[digits..]))
-}
-
-fn fits(value: u128) -> Result<u64, ParseError> {
-    u64::try_from(value).map_err(|_| ParseError::TooLarge)
-}
-
-fn naive_duration(text: &[u8]) -> Result<Duration, ParseError> {
-    let (number, unit) = split(text).ok_or(ParseError::NoNumber)?;
-    match unit {
-        b"ms" => fits(number).map(Duration::from_millis),
-        b"s" => fits(number).map(Duration::from_secs),
-        b"m" => fits(number * 60).map(Duration::from_secs),
-        b"h" => fits(number * 3600).map(Duration::from_secs),
-        _ => Err(ParseError::Unit),
+fn naive(text: &[u8], units: &[(&str, u128)]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let (_, factor) = units.iter().find(|(unit, _)| *unit == &text[end..])?;
+    // A number of that many digits does not fit anyway.
+    let digits = text[..end].trim_start_matches('0');
+    if end == 0 || digits.len() > 25 {
+        return None;
     }
-}
-
-fn naive_size(text: &[u8]) -> Result<u64, ParseError> {
-    let (number, unit) = split(text).ok_or(ParseError::NoNumber)?;
-    match unit {
-        b"" => fits(number),
-        b"K" => fits(number * 1024),
-        b"M" => fits(number * 1024 * 1024),
-        b"G" => fits(number * 1024 * 1024 * 1024),
-        _ => Err(ParseError::Unit),
-    }
+    let number: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    u64::try_from(number).ok()?;
+    u64::try_from(number * factor).ok()
 }
 
 fuzz_target!(|text: &[u8]| {
-    assert_eq!(duration(text), naive_duration(text));
-    assert_eq!(size(text), naive_size(text));
+    let times = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+    assert_eq!(
+        parse_duration(text).ok(),
+        naive(text, &times).map(Duration::from_millis),
+        "{}",
+        text.escape_ascii()
+    );
+    let sizes = [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
+    assert_eq!(parse_size(text).ok(), naive(text, &sizes), "{}", text.escape_ascii());
 });

@@ -1,22 +1,15 @@
-//! No number that kill(2) takes for a group or for everybody becomes a pid. Input: eight bytes.
+//! A number is one process or nobody: never 0, which is the own group, and never one whose sign would make it a group or everybody.
+
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pidward_core::Pid;
+use pidward_core::{Pid, Signal};
 
-fuzz_target!(|bytes: [u8; 8]| {
-    let wide = i64::from_le_bytes(bytes);
-    let (unsigned, signed) = (wide as u32, wide as i32);
-    for (pid, number) in
-        [(Pid::new(unsigned), i64::from(unsigned)), (Pid::from_raw(signed), i64::from(signed))]
-    {
-        match pid {
-            Some(pid) => {
-                assert!(pid.raw() >= 1);
-                assert_eq!((i64::from(pid.get()), i64::from(pid.raw())), (number, number));
-            }
-            None => assert!(number <= 0 || number > i64::from(i32::MAX)),
-        }
-    }
-    assert_eq!(Pid::new(1), Some(Pid::INIT));
+fuzz_target!(|number: u32| {
+    let expected = i32::try_from(number).ok().filter(|n| *n > 0);
+    assert_eq!(Pid::new(number).map(Pid::raw), expected);
+    assert_eq!(Pid::from_raw(number as i32).map(Pid::raw), expected);
+    assert_eq!(Pid::new(number).map(Pid::get), expected.map(|n| n as u32));
+    let signal = i32::try_from(number).ok().filter(|n| (1..=64).contains(n));
+    assert_eq!(Signal::new(number as i32).map(Signal::raw), signal);
 });

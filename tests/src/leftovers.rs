@@ -4,7 +4,13 @@
 //! its random entry in their environ, those it has registered by pid, and whoever descends from them.
 
 use std::{
-    collections::BTreeSet, ffi::OsStr, fs::File, io::Read, process::Command, sync::Mutex, time::Duration,
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs::File,
+    io::Read,
+    process::Command,
+    sync::Mutex,
+    time::Duration,
 };
 
 use crate::{os, proc};
@@ -84,20 +90,21 @@ impl NoLeftovers {
 
     /// Ends everybody with SIGKILL and says who was there. Bounded: a fork loop may need more than this.
     pub fn end_all(&self) -> Vec<String> {
-        let mut seen = BTreeSet::new();
+        let mut seen = BTreeMap::new();
         for _ in 0..200 {
             let left = self.left();
             if left.is_empty() {
                 break;
             }
             for pid in left {
-                seen.insert(describe(pid));
+                // As it was before the first signal.
+                seen.entry(pid).or_insert_with(|| describe(pid));
                 // Gone meanwhile is as good.
                 let _ = os::signal_pid(pid, libc::SIGKILL);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        seen.into_iter().collect()
+        seen.into_values().collect()
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod announce;
 pub mod child;
+pub mod command;
 pub mod escape;
 pub mod files;
 pub mod hung;

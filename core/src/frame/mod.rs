@@ -10,8 +10,6 @@
 #[cfg(test)]
 mod tests;
 
-use core::fmt;
-
 /// Length of what stands before each payload.
 pub const HEADER_LEN: usize = 4;
 
@@ -46,27 +44,6 @@ pub enum FrameError {
         missing: u32,
     },
 }
-
-impl fmt::Display for FrameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FrameError::TooLarge { length, cap } => {
-                write!(f, "frame of {length} bytes, at most {cap} allowed")
-            }
-            FrameError::NotAFrame { first } => {
-                write!(f, "text in place of a frame: it begins with '{}'", first.escape_ascii())
-            }
-            FrameError::CutInHeader { have } => {
-                write!(f, "stream ended after {have} bytes of a frame's length")
-            }
-            FrameError::CutInPayload { missing } => {
-                write!(f, "stream ended {missing} bytes before a frame's end")
-            }
-        }
-    }
-}
-
-impl core::error::Error for FrameError {}
 
 /// What to send before a payload of `len` bytes.
 ///

@@ -123,10 +123,7 @@ fn hex(time: Duration) -> [u8; 16] {
     let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let mut digits = [b'0'; 16];
     for digit in digits.iter_mut().rev() {
-        *digit = match (left & 15) as u8 {
-            low @ 0..=9 => b'0'.wrapping_add(low),
-            high => b'a'.wrapping_add(high).wrapping_sub(10),
-        };
+        *digit = char::from_digit((left & 15) as u32, 16).map_or(b'0', |c| c as u8);
         left >>= 4;
     }
     digits

@@ -48,12 +48,6 @@ impl Graces {
     pub const ASK: Duration = Duration::from_secs(5);
 }
 
-impl Default for Graces {
-    fn default() -> Graces {
-        Graces::DEFAULT
-    }
-}
-
 /// A step of the ladder, from the mildest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
@@ -81,7 +75,7 @@ pub enum Event {
     LeaderEnded,
     /// A look proved that nobody is left: not in the leaf, not in the group, nobody with the run id.
     Empty,
-    /// A look found somebody, or could not prove that nobody is left.
+    /// A look found somebody, or could not prove that nobody is left. The time is read *before* the look.
     NotEmpty,
     /// No more patience (a second signal, an operator): SIGKILL now.
     Force,

@@ -44,12 +44,6 @@ impl Windows {
     }
 }
 
-impl Default for Windows {
-    fn default() -> Windows {
-        Windows::DEFAULT
-    }
-}
-
 /// What the signs say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -66,10 +60,10 @@ pub enum Verdict {
 /// The signs of one child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signs {
-    deadline: Option<Duration>,
+    /// The hard deadline. One that lives for several turns gets a new one for each.
+    pub deadline: Option<Duration>,
     event: Duration,
     pong: Option<Duration>,
-    last_ping: Option<Duration>,
     /// The oldest ping that has no pong.
     unanswered: Option<Duration>,
 }
@@ -77,12 +71,7 @@ pub struct Signs {
 impl Signs {
     /// A child that was started at `now`; the start counts as an event.
     pub const fn new(now: Duration, deadline: Option<Duration>) -> Signs {
-        Signs { deadline, event: now, pong: None, last_ping: None, unanswered: None }
-    }
-
-    /// Sets the hard deadline anew, or takes it away: one that lives for several turns gets one for each.
-    pub fn arm(&mut self, deadline: Option<Duration>) {
-        self.deadline = deadline;
+        Signs { deadline, event: now, pong: None, unanswered: None }
     }
 
     /// Any frame but a pong arrived.
@@ -92,7 +81,6 @@ impl Signs {
 
     /// A ping was sent.
     pub fn ping(&mut self, now: Duration) {
-        self.last_ping = self.last_ping.max(Some(now));
         self.unanswered = self.unanswered.or(Some(now));
     }
 
@@ -100,11 +88,6 @@ impl Signs {
     pub fn pong(&mut self, now: Duration) {
         self.pong = self.pong.max(Some(now));
         self.unanswered = None;
-    }
-
-    /// When the next ping is due: one interval after the last, or after the start.
-    pub fn next_ping(&self, started: Duration, windows: &Windows) -> Duration {
-        self.last_ping.unwrap_or(started).saturating_add(windows.ping_interval())
     }
 
     /// The verdict at `now`.

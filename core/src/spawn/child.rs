@@ -252,10 +252,13 @@ pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
 }
 
 /// Keeps the standard numbers from `next` to below `end`. One that is closed becomes `/dev/null`: the first file
-/// a program opens must not be its standard output. All lower numbers are open by now, so the open gets it.
+/// a program opens must not be its standard output. So does one that is close-on-exec: where the caller has closed
+/// its own, it is whatever was opened next, a pidfd or a pipe of this library for one. All lower numbers
+/// are open by now, so the open gets it.
 fn inherit(next: RawFd, end: RawFd) -> Done {
     for fd in next..end.min(FdMap::STANDARD) {
-        if sys::keep_across_exec(fd).is_err() {
+        if !sys::stays_across_exec(fd) {
+            sys::close(fd);
             or_return!(sys::open(c"/dev/null", raw::O_RDWR));
         }
     }

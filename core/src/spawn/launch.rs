@@ -36,7 +36,8 @@ pub struct Launcher {
 
 impl Launcher {
     /// Maps the stack, and tries once with a child that only writes one word whether memory is really shared
-    /// (emulators fork instead).
+    /// (emulators fork instead). After `unshare(CLONE_NEWPID)` there is no try: the first child is pid 1 of the new
+    /// namespace, which ends with it. Spawns are plain forks then.
     ///
     /// # Errors
     /// At [`Step::Prepare`]: no memory for the stack.
@@ -44,12 +45,13 @@ impl Launcher {
         let prepare = at(Step::Prepare);
         let mut stack = Stack::new().map_err(prepare)?;
         let supervisor = Pid::from_raw(sys::getpid()).ok_or(SpawnError::new(Step::Prepare, Errno::ESRCH))?;
-        let shares_memory = match child::probe(&mut stack) {
-            Ok((probe, shared)) => {
-                reap::discard(probe, None);
-                shared
-            }
-            Err(_) => false,
+        let shares_memory = if begins_a_namespace() {
+            false
+        } else if let Ok((probe, shared)) = child::probe(&mut stack) {
+            reap::discard(probe, None);
+            shared
+        } else {
+            false
         };
         if !shares_memory {
             log::info!("memory is not shared with a new child here: spawning by plain fork");
@@ -168,6 +170,14 @@ const fn at(step: Step) -> impl Fn(Errno) -> SpawnError + Copy {
 
 pub(super) fn number(fd: Option<&OwnedFd>) -> RawFd {
     fd.map_or(-1, AsRawFd::as_raw_fd)
+}
+
+/// Whether children of this thread are in another pid namespace than it is itself; as long as that has no pid 1
+/// the second file cannot be opened. Since Linux 4.12, see `pid_namespaces(7)`.
+fn begins_a_namespace() -> bool {
+    let id = |path| fs::stat(path).ok().map(|file| (file.st_dev, file.st_ino));
+    let own = id(c"/proc/thread-self/ns/pid");
+    own.is_some() && own != id(c"/proc/thread-self/ns/pid_for_children")
 }
 
 /// `None` where pidfds are refused or missing.

@@ -9,7 +9,7 @@
 //! The spawning thread blocks all signals, clones with shared memory onto a stack of its own and sleeps
 //! until the child has called exec or ended (`CLONE_VM | CLONE_VFORK`). The cost does not depend on how
 //! much memory the supervisor has touched. The child does everything else on its side of the clone, with
-//! raw system calls only ([`child`]).
+//! raw system calls only.
 //!
 //! A plan that changes credentials is different: a child that shares memory would mark the *supervisor* as
 //! non-dumpable, so it gets a plain fork. The same goes for systems where memory is not shared although the

@@ -56,7 +56,8 @@ pub enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 21] = [
+    /// All steps, in order.
+    pub const ALL: [Step; 21] = [
         Step::Plan,
         Step::Prepare,
         Step::Clone,

@@ -119,12 +119,12 @@ pub struct Keep {
 pub struct Plan<'a> {
     /// The program file.
     pub program: Program<'a>,
-    /// Its arguments, argv[0] first.
+    /// Its arguments, the name of the program first.
     pub argv: Table<'a>,
     /// Its environment, whole.
     pub environ: Table<'a>,
     /// Descriptors to pass, sorted by target, each target once. A standard number that is not among them is
-    /// inherited; one that is closed in the caller becomes `/dev/null`. Everything else is closed.
+    /// inherited; one that is closed or close-on-exec in the caller becomes `/dev/null`. Everything else is closed.
     pub fds: &'a [FdMap<'a>],
     /// Working directory, entered with the child's rights.
     pub cwd: Option<&'a CStr>,

@@ -134,13 +134,12 @@ impl Spawner {
     }
 
     /// Stops every child of this spawner, all at once: SIGTERM to each group, SIGKILL after `grace`. Returns when nobody is
-    /// left, or says who is.
+    /// left, or says who is. In a forked copy of the program nobody is signalled: all are reported as survivors.
     pub fn shutdown(self, grace: Duration) -> StopReport {
         let shared = &self.handle.shared;
-        if !shared.is_ours() {
-            return StopReport::default();
+        if shared.is_ours() {
+            shared.close();
         }
-        shared.close();
         stop::run(shared, &shared.children(), grace)
     }
 

@@ -29,7 +29,7 @@ fn main() -> io::Result<()> {
     let path = std::env::args().nth(1).expect("a file");
     let mut log = OpenOptions::new().create(true).append(true).open(path)?;
     let mut signals = all_signals()?;
-    writeln!(log, "ready {}", std::process::id())?;
+    log.write_all(format!("ready {}\n", std::process::id()).as_bytes())?;
     // Ends by SIGKILL only. One `struct signalfd_siginfo` at a time; the number stands first.
     loop {
         let mut info = [0; 128];

@@ -1,0 +1,95 @@
+//! The words of the command line: what there is, and its help.
+
+use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
+
+pub(crate) const RUN: &str = "run";
+pub(crate) const DOCTOR: &str = "doctor";
+
+const RUN_EXIT: &str = "\
+Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
+stops the group: SIGTERM, SIGKILL after the grace. SIGINT and SIGHUP are passed on as they are; whoever has not
+ended within the grace is then stopped. A second SIGINT or SIGTERM sends SIGKILL at once. What the program leaves
+behind in its group is stopped when it ends.
+
+Exit codes:
+  N        the program's own
+  128+N    signal N ended it
+  4        something survived the stop; each is named on standard error
+  124      --timeout has passed
+  125      bad input, or pidward itself failed
+  126      the program is there and cannot be executed
+  127      no such program
+
+Variables: PIDWARD_GRACE and PIDWARD_LOG stand for --grace and --log where these are not given.";
+
+const DOCTOR_EXIT: &str = "\
+Exit codes:
+  0    every promise is kept by its first mechanism
+  1    some are kept by a fallback
+  2    bad input
+  4    some are not kept
+
+Variables: PIDWARD_LOG stands for --log where it is not given; NO_COLOR (not empty) turns colours off.";
+
+/// Everything that can be said.
+pub(crate) fn command() -> Command {
+    Command::new("pidward")
+        .about("Runs programs that cannot outlive their supervisor")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .after_help("Exit codes: see the help of each command; 2 for a command that is not known.")
+        .subcommands([run(), doctor()])
+}
+
+fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).value_parser(OsStringValueParser::new()).help(help)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn log() -> Arg {
+    value("log", "LEVEL", "What is said on standard error: off, error, warn (default), info, debug or trace")
+}
+
+fn run() -> Command {
+    Command::new(RUN)
+        .display_name("pidward")
+        .about("Runs a program in a process group of its own and stops the group when it is told to")
+        .override_usage("pidward run [OPTIONS] -- PROGRAM [ARG]...")
+        .args([
+            value("name", "NAME", "The name it can be recognised by [default: base name of the program]"),
+            value("kind", "KIND", "agent, mcp, api or task [default: task]"),
+            value("grace", "DURATION", "From SIGTERM to SIGKILL, as 250ms, 5s, 2m, 1h [default: 5s]"),
+            value("stdin", "WHAT", "inherit or null [default: inherit]"),
+            value("pass-fd", "N", "Passes descriptor N (3 or higher) on; may be repeated")
+                .action(ArgAction::Append),
+            value("user", "USER", "Runs as this user, a number or a name; a name brings its groups"),
+            value("group", "GROUP", "Runs with this group id, a number or a name"),
+            value("chdir", "DIR", "Starts the program in this directory"),
+            value("env", "NAME=VALUE", "Sets a variable; may be repeated").action(ArgAction::Append),
+            flag("clear-env", "Starts from an empty environment"),
+            flag("no-new-privs", "Exec grants no rights (set-id bits, file capabilities) any more"),
+            value("timeout", "DURATION", "Stops the program after this long"),
+            log(),
+            Arg::new("program")
+                .value_name("PROGRAM [ARG]...")
+                .value_parser(OsStringValueParser::new())
+                .num_args(1..)
+                .required(true)
+                .last(true)
+                .help("The program and its arguments"),
+        ])
+        .after_help(RUN_EXIT)
+}
+
+fn doctor() -> Command {
+    Command::new(DOCTOR)
+        .display_name("pidward")
+        .about("Says which mechanism keeps each promise here, why, and what to do")
+        .args([flag("json", "One JSON object"), log()])
+        .after_help(DOCTOR_EXIT)
+}

@@ -1,0 +1,181 @@
+//! What the record of a spawn says of each promise, in words.
+
+use std::io;
+
+use pidward::Mechanism;
+use pidward_core::{
+    signal::GroupMeans,
+    spawn::{Cloning, Closing, ParentCheck, Pidfd},
+};
+use serde::Serialize;
+
+/// How a promise is kept, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Rank {
+    First,
+    Fallback,
+    NotKept,
+}
+
+impl Rank {
+    /// The exit code where this is the worst.
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Rank::First => 0,
+            Rank::Fallback => 1,
+            Rank::NotKept => 4,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Rank::First => "first choice",
+            Rank::Fallback => "fallback",
+            Rank::NotKept => "not kept",
+        }
+    }
+}
+
+/// One promise.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) promise: &'static str,
+    pub(super) mechanism: &'static str,
+    pub(super) rank: Rank,
+    /// Why it is not the first choice; empty where it is.
+    pub(super) why: String,
+    /// What helps; empty where nothing is to be done.
+    pub(super) what_to_do: &'static str,
+}
+
+type Words = (&'static str, Rank, &'static str, &'static str);
+
+pub(super) fn of(mechanism: &Mechanism, group: GroupMeans) -> Vec<Row> {
+    [
+        ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
+        ("a signal reaches the child and nobody who has its number later", pidfd(mechanism.pidfd)),
+        ("a signal to the group reaches nobody else", group_signal(group)),
+        ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
+        ("the child gets no descriptor but those passed to it", closing(mechanism.closing)),
+    ]
+    .into_iter()
+    .map(|(promise, (mechanism, rank, why, what_to_do))| Row {
+        promise,
+        mechanism,
+        rank,
+        why: why.to_owned(),
+        what_to_do,
+    })
+    .collect()
+}
+
+/// No program could be started at all.
+pub(super) fn no_spawn(error: &io::Error) -> Row {
+    Row {
+        promise: "a program can be started",
+        mechanism: "none",
+        rank: Rank::NotKept,
+        why: error.to_string(),
+        what_to_do: "see the errno; a system call filter may refuse every way there is",
+    }
+}
+
+fn cloning(cloning: Cloning) -> Words {
+    match cloning {
+        Cloning::Clone3 => ("clone3 with shared memory", Rank::First, "", ""),
+        Cloning::Clone3KeepingHandlers => (
+            "clone3 with shared memory; each signal is reset by itself",
+            Rank::Fallback,
+            "CLONE_CLEAR_SIGHAND is refused: Linux below 5.5, or a filter",
+            "nothing need be done: a spawn takes a few microseconds more",
+        ),
+        Cloning::Clone => (
+            "clone with shared memory",
+            Rank::Fallback,
+            "clone3 is refused: Linux below 5.3, or a system call filter",
+            "allow clone3 in the filter; old container runtimes refuse it by default",
+        ),
+        Cloning::Fork3 => ("clone3 without shared memory", Rank::NotKept, NOT_SHARED, SHARE),
+        Cloning::Fork => ("clone without shared memory", Rank::NotKept, NOT_SHARED, SHARE),
+        _ => UNKNOWN,
+    }
+}
+
+const NOT_SHARED: &str = "memory is not shared although the call asks for it: an emulator, a time namespace below \
+                          Linux 6.2, or a filter";
+const SHARE: &str =
+    "run outside the emulator or the time namespace; else the cost grows with the supervisor's memory";
+const UNKNOWN: Words =
+    ("unknown", Rank::NotKept, "this command does not know the mechanism", "update pidward");
+
+fn pidfd(pidfd: Pidfd) -> Words {
+    match pidfd {
+        Pidfd::FromClone => ("pidfd from the clone", Rank::First, "", ""),
+        Pidfd::Opened => (
+            "pidfd_open, before the child can be reaped",
+            Rank::Fallback,
+            "CLONE_PIDFD is refused: Linux below 5.2, an emulator, or a filter",
+            "nothing need be done: the child is ours and unreaped when its pidfd is opened",
+        ),
+        Pidfd::None => (
+            "the unreaped child keeps its number",
+            Rank::Fallback,
+            "there are no pidfds: Linux below 5.3, or a filter on pidfd_open",
+            "allow pidfd_open and pidfd_send_signal in the filter; nobody else may reap the child",
+        ),
+        _ => UNKNOWN,
+    }
+}
+
+fn group_signal(means: GroupMeans) -> Words {
+    match means {
+        GroupMeans::Pidfd => ("the leader's pidfd, also after it was reaped", Rank::First, "", ""),
+        GroupMeans::UnreapedLeader => (
+            "the unreaped leader keeps the group's number",
+            Rank::Fallback,
+            "PIDFD_SIGNAL_PROCESS_GROUP is refused: Linux below 6.9, or a filter",
+            "nothing need be done: the leader stays a zombie until its group is empty",
+        ),
+        _ => UNKNOWN,
+    }
+}
+
+fn parent_check(check: ParentCheck) -> Words {
+    match check {
+        ParentCheck::Ppid => ("death signal, then getppid names the supervisor", Rank::First, "", ""),
+        ParentCheck::Pidfd => (
+            "death signal, then the supervisor's pidfd shows it alive",
+            Rank::Fallback,
+            "the supervisor is outside the child's pid namespace",
+            "nothing need be done",
+        ),
+        ParentCheck::Unchecked => (
+            "death signal",
+            Rank::NotKept,
+            "neither getppid nor a pidfd could show that the supervisor lived when the signal was armed",
+            "allow pidfd_open in the filter, or start the supervisor inside the pid namespace",
+        ),
+        ParentCheck::NotAsked => ("none", Rank::NotKept, "no death signal was armed", "update pidward"),
+        _ => UNKNOWN,
+    }
+}
+
+fn closing(closing: Closing) -> Words {
+    match closing {
+        Closing::CloseRange => ("close_range", Rank::First, "", ""),
+        Closing::Scan => (
+            "one by one, from /proc/self/fd",
+            Rank::Fallback,
+            "close_range is refused: Linux below 5.9, or a filter",
+            "allow close_range in the filter",
+        ),
+        Closing::CloseOnExec => (
+            "those marked close-on-exec alone",
+            Rank::NotKept,
+            "close_range is refused, and /proc cannot be read",
+            "allow close_range in the filter, or mount /proc",
+        ),
+        _ => UNKNOWN,
+    }
+}

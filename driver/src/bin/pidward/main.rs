@@ -1,0 +1,34 @@
+//! The command `pidward`: runs a program that cannot outlive it, and says what this system keeps of the promises.
+//!
+//! Results go to standard output; everything else is one line on standard error that begins with `pidward: `. A
+//! reader that goes away (`pidward doctor | head -1`) ends it quietly.
+#![forbid(unsafe_code)]
+
+use std::{ffi::OsString, process::ExitCode};
+
+mod args;
+mod doctor;
+mod environ;
+mod fault;
+mod output;
+mod run;
+
+use fault::Fault;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = match args::command().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => return fault::of_words(&error, &words),
+    };
+    let result = match matches.subcommand() {
+        Some((args::RUN, matches)) => run::main(matches),
+        Some((args::DOCTOR, matches)) => doctor::main(matches),
+        // Not reached: the parser asks for one of the two.
+        _ => Err(Fault::usage("a command is expected: run or doctor")),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(fault) => fault.report(),
+    }
+}

@@ -1,0 +1,129 @@
+//! `pidward run`: one program, its process group, and the signals and the terminal that belong to it.
+//!
+//! One loop on the main thread waits for signals (all are blocked and read from a descriptor, from before the program
+//! starts: also as pid 1, where a signal without a taker is thrown away), for the program's end, and for times.
+
+use std::{os::fd::OwnedFd, process::ExitStatus};
+
+use clap::ArgMatches;
+use pidward::{Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
+use pidward_core::signal::{self, SignalFd};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+mod job;
+mod options;
+mod orphans;
+mod supervise;
+mod terminal;
+mod users;
+
+use crate::{environ, fault::Fault};
+use options::Options;
+use supervise::Supervision;
+use terminal::Terminal;
+
+/// Runs the program to its end and gives the exit code.
+pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
+    environ::start_log(matches).map_err(Fault::run)?;
+    let options = Options::read(matches).map_err(Fault::run)?;
+    // Before there is a second thread: they inherit it.
+    block()?;
+    let signals = SignalFd::all().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?;
+    let mut terminal = Terminal::find();
+    let mut command = options.command()?;
+    if let Some(fd) = terminal.as_mut().and_then(Terminal::to_hand_over) {
+        command.foreground(fd);
+    }
+    let spawner = Spawner::new().map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;
+    // The C library lets go of the two signals it keeps for itself (32 and 33) where it starts a thread.
+    block()?;
+    let child = match spawner.spawn(&command) {
+        Ok(child) => child,
+        Err(error) => {
+            // It may have been handed over before the exec failed.
+            if let Some(terminal) = &mut terminal {
+                terminal.finish();
+            }
+            return Err(not_started(&error));
+        }
+    };
+    // Its descriptors are the child's from here on.
+    drop(command);
+    Supervision::new(child, signals, terminal, &options).run()
+}
+
+fn block() -> Result<(), Fault> {
+    signal::block_all().map(drop).map_err(|e| Fault::run(format!("signals cannot be blocked: {e}")))
+}
+
+impl Options {
+    fn command(&self) -> Result<Command, Fault> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).kind(self.kind).service(&self.name).no_new_privs(self.no_new_privs);
+        if self.stdin_null {
+            command.stdin(Stdio::null());
+        }
+        if self.clear_env {
+            command.env_clear();
+        }
+        for (name, value) in &self.env {
+            command.env(name, value);
+        }
+        if let Some(dir) = &self.chdir {
+            command.current_dir(dir);
+        }
+        if let Some(gid) = self.gid() {
+            command.gid(gid);
+        }
+        if let Some(user) = &self.user {
+            command.uid(user.uid);
+            if let Some(groups) = &user.groups {
+                command.groups(groups);
+            }
+        }
+        for &number in &self.pass_fds {
+            let fd = own_descriptor(number).map_err(|e| {
+                Fault::run(format!(
+                    "invalid value '{number}' for --pass-fd: expected an open descriptor: {e}"
+                ))
+            })?;
+            command.pass_fd(fd, number);
+        }
+        Ok(command)
+    }
+}
+
+/// A copy of a descriptor that somebody opened for us, known by number only. Since Linux 5.6.
+fn own_descriptor(number: u32) -> rustix::io::Result<OwnedFd> {
+    let number = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF)?;
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    pidfd_getfd(own, number, PidfdGetfdFlags::empty())
+}
+
+/// The codes of env(1): 127 where there is no program, 126 where it cannot be run, 125 for everything before that.
+fn not_started(error: &SpawnError) -> Fault {
+    let at_exec = error.step() == Some("exec");
+    let code = match error.kind() {
+        SpawnErrorKind::ProgramMissing => 127,
+        SpawnErrorKind::NotExecutable | SpawnErrorKind::InterpreterMissing | SpawnErrorKind::BadFormat => 126,
+        SpawnErrorKind::Ended => 125,
+        _ if at_exec => 126,
+        _ => 125,
+    };
+    let rights = match error.step() {
+        Some("set user id" | "set group id" | "set supplementary groups")
+            if error.kind() == SpawnErrorKind::Permission =>
+        {
+            "; only root may change user and group"
+        }
+        _ => "",
+    };
+    Fault::with(code, format!("{error}{rights}"))
+}
+
+/// The exit code that a shell shows.
+fn code_of(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(125)
+}

@@ -1,0 +1,139 @@
+//! What `run` was told, checked.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::ArgMatches;
+use pidward::{ChildKind, ServiceName, ServiceNameError};
+
+use super::users::{self, User};
+use crate::environ::{duration, given, invalid};
+
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The longest name there may be, in bytes.
+const NAME_LIMIT: usize = 128;
+
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) name: ServiceName,
+    pub(super) kind: ChildKind,
+    pub(super) grace: Duration,
+    pub(super) stdin_null: bool,
+    pub(super) pass_fds: Vec<u32>,
+    pub(super) user: Option<User>,
+    group: Option<u32>,
+    pub(super) chdir: Option<PathBuf>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) clear_env: bool,
+    pub(super) no_new_privs: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+}
+
+impl Options {
+    /// The values, or the line that says what is wrong with one.
+    pub(super) fn read(matches: &ArgMatches) -> Result<Options, String> {
+        let one = |name: &str| matches.get_one::<OsString>(name);
+        let many = |name: &str| matches.get_many::<OsString>(name).unwrap_or_default();
+        let mut words = many("program").cloned();
+        let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
+        let grace = given(matches, "grace", "PIDWARD_GRACE");
+        Ok(Options {
+            name: one("name")
+                .map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
+            kind: one("kind").map_or(Ok(ChildKind::Task), |kind| self::kind(kind))?,
+            grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
+            stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
+            pass_fds: many("pass-fd").map(|n| descriptor(n)).collect::<Result<_, _>>()?,
+            user: one("user").map(|user| users::user(user)).transpose()?,
+            group: one("group").map(|group| users::group(group)).transpose()?,
+            chdir: one("chdir").map(|dir| directory(dir)).transpose()?,
+            env: many("env").map(|entry| variable(entry)).collect::<Result<_, _>>()?,
+            clear_env: matches.get_flag("clear-env"),
+            no_new_privs: matches.get_flag("no-new-privs"),
+            timeout: one("timeout").map(|value| duration(value, "--timeout")).transpose()?,
+            args: words.collect(),
+            program,
+        })
+    }
+
+    /// The group id: the one that was asked for, or the user's own.
+    pub(super) fn gid(&self) -> Option<u32> {
+        self.group.or_else(|| self.user.as_ref()?.gid)
+    }
+}
+
+fn name(value: &OsStr) -> Result<ServiceName, String> {
+    let name = value.to_str().and_then(|text| ServiceName::try_new(text).ok());
+    name.ok_or_else(|| {
+        let rule = "1 to 128 bytes of UTF-8 without NUL, '=', '/' and control characters, not '.' or '..'";
+        invalid(value, "--name", rule)
+    })
+}
+
+/// The base name of the program; each byte that breaks the rule for names becomes `-`.
+fn default_name(program: &OsStr) -> Result<ServiceName, ServiceNameError> {
+    let base = Path::new(program).file_name().unwrap_or_default();
+    let mut name = String::new();
+    for chunk in base.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '=' || c == '/' || c.is_control() {
+                name.extend(std::iter::repeat_n('-', c.len_utf8()));
+            } else {
+                name.push(c);
+            }
+        }
+        name.extend(chunk.invalid().iter().map(|_| '-'));
+    }
+    while name.len() > NAME_LIMIT {
+        name.pop();
+    }
+    ServiceName::try_new(name).or_else(|_| ServiceName::try_new("-"))
+}
+
+fn kind(value: &OsStr) -> Result<ChildKind, String> {
+    match value.to_str() {
+        Some("agent") => Ok(ChildKind::Agent),
+        Some("mcp") => Ok(ChildKind::Mcp),
+        Some("api") => Ok(ChildKind::Api),
+        Some("task") => Ok(ChildKind::Task),
+        _ => Err(invalid(value, "--kind", "agent, mcp, api or task")),
+    }
+}
+
+fn is_null(value: &OsStr) -> Result<bool, String> {
+    match value.to_str() {
+        Some("inherit") => Ok(false),
+        Some("null") => Ok(true),
+        _ => Err(invalid(value, "--stdin", "inherit or null")),
+    }
+}
+
+fn descriptor(value: &OsStr) -> Result<u32, String> {
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    number
+        .filter(|number| (3..i32::MAX as u32).contains(number))
+        .ok_or_else(|| invalid(value, "--pass-fd", "the number of an open descriptor, 3 or higher"))
+}
+
+fn directory(value: &OsStr) -> Result<PathBuf, String> {
+    if value.is_empty() { Err(invalid(value, "--chdir", "a directory")) } else { Ok(value.into()) }
+}
+
+fn variable(value: &OsStr) -> Result<(OsString, OsString), String> {
+    let bytes = value.as_bytes();
+    match bytes.iter().position(|&byte| byte == b'=') {
+        Some(at @ 1..) => {
+            let (name, rest) = bytes.split_at(at);
+            Ok((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(&rest[1..]).to_owned()))
+        }
+        // The rest may be a secret that was meant to be a value.
+        _ => Err("invalid value for --env: expected NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,244 @@
+//! The loop between a program's start and the end of its group.
+
+use std::{
+    fs,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use pidward::{Child, ChildState, Signal, StopReport, Stopping};
+use pidward_core::signal::{Received, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{job, options::Options, orphans, terminal::Terminal};
+use crate::{fault::Fault, output};
+
+pub(super) struct Supervision {
+    pub(super) child: Child,
+    pub(super) terminal: Option<Terminal>,
+    /// SIGTSTP was passed on: we stop when the program has.
+    pub(super) stop_asked: bool,
+    /// The stop of the program that was acted on.
+    pub(super) seen_stop: Option<Signal>,
+    signals: SignalFd,
+    grace: Duration,
+    ended: bool,
+    stopping: Option<Stopping>,
+    /// SIGINT or SIGHUP was passed on: the ladder begins now, if there is still somebody.
+    patience: Option<Instant>,
+    /// How often somebody has asked for a stop.
+    asked: u32,
+    timeout: Option<Instant>,
+    timed_out: bool,
+    hung_up: bool,
+    /// As nohup(1) has it: a closed terminal is nothing to us.
+    ignores_hangup: bool,
+}
+
+impl Supervision {
+    pub(super) fn new(
+        child: Child,
+        signals: SignalFd,
+        terminal: Option<Terminal>,
+        options: &Options,
+    ) -> Supervision {
+        let timeout = options.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        Supervision {
+            child,
+            terminal,
+            stop_asked: false,
+            seen_stop: None,
+            signals,
+            grace: options.grace,
+            ended: false,
+            stopping: None,
+            patience: None,
+            asked: 0,
+            timeout,
+            timed_out: false,
+            hung_up: false,
+            ignores_hangup: ignores(Signal::HUP),
+        }
+    }
+
+    /// To the end of the group. Gives the exit code.
+    pub(super) fn run(mut self) -> Result<u8, Fault> {
+        // Ends with the group: the program ends by itself or is stopped, and a stop always ends.
+        let report = loop {
+            if let Some(report) = self.step() {
+                break report;
+            }
+            if let Err(fault) = self.wait() {
+                drop(self.child.stop(self.grace));
+                self.give_back();
+                return Err(fault);
+            }
+        };
+        self.give_back();
+        self.code(&report)
+    }
+
+    fn give_back(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.finish();
+        }
+    }
+
+    /// Does what is due; the report when the group has ended.
+    fn step(&mut self) -> Option<StopReport> {
+        if !self.ended {
+            self.look();
+        }
+        let now = Instant::now();
+        let late = self.timeout.is_some_and(|timeout| timeout <= now);
+        if late && !self.ended {
+            self.timed_out = true;
+        }
+        if late || self.ended || self.patience.is_some_and(|patience| patience <= now) {
+            (self.timeout, self.patience) = (None, None);
+            self.begin_stop();
+        }
+        self.stopping.as_mut()?.step()
+    }
+
+    fn begin_stop(&mut self) {
+        if self.stopping.is_none() {
+            self.stopping = Some(self.child.stopping(self.grace));
+        }
+    }
+
+    fn look(&mut self) {
+        match self.child.state() {
+            Ok(ChildState::Ended) => self.ended = true,
+            Ok(ChildState::Stopped(signal)) if self.seen_stop != Some(signal) => {
+                self.seen_stop = Some(signal);
+                job::stopped(self, signal);
+            }
+            Ok(ChildState::Stopped(_)) => {}
+            Ok(_) => self.seen_stop = None,
+            Err(e) => log::warn!("the state of process {} cannot be read: {e}", self.child.id()),
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.is_some()
+    }
+
+    /// Blocks until something is to be done, and takes the signals that came.
+    fn wait(&mut self) -> Result<(), Fault> {
+        let ladder = self.stopping.as_ref().map(Stopping::due_in);
+        let now = Instant::now();
+        let times = [self.timeout, self.patience].into_iter().flatten();
+        let due = times.map(|time| time.saturating_duration_since(now)).chain(ladder).min();
+        let due = due.and_then(|due| Timespec::try_from(due).ok());
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        let program = self.child.as_fd();
+        if !self.ended {
+            fds.push(PollFd::new(&program, PollFlags::IN));
+        }
+        let watched = self.terminal.as_ref().filter(|_| !self.hung_up && !self.ignores_hangup);
+        if let Some(terminal) = watched {
+            fds.push(PollFd::new(terminal, PollFlags::empty()));
+        }
+        // An interruption is a wake-up like any other.
+        let _ = poll(&mut fds, due.as_ref());
+        let closed = watched.is_some() && fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::HUP));
+        drop(fds);
+        if closed {
+            log::info!("the terminal is closed");
+            self.hang_up();
+        }
+        // Ends when no signal is pending.
+        loop {
+            match self.signals.next() {
+                Ok(Some(received)) => self.receive(received),
+                Ok(None) => return Ok(()),
+                Err(e) => return Err(Fault::run(format!("signals cannot be read: {e}"))),
+            }
+        }
+    }
+
+    fn receive(&mut self, received: Received) {
+        let Received { signal, pid, .. } = received;
+        // Of our own making: a line that nobody reads raises SIGPIPE.
+        if pid == std::process::id() {
+            return;
+        }
+        log::debug!("{signal} from process {pid}");
+        match signal {
+            Signal::CHLD => orphans::reap(self.child.id()),
+            Signal::CONT => job::go_on(self),
+            Signal::TERM => self.ask(None),
+            Signal::INT => self.ask(Some(Signal::INT)),
+            Signal::HUP => self.hang_up(),
+            Signal::TSTP => {
+                self.stop_asked = true;
+                self.pass(signal);
+            }
+            _ => self.pass(signal),
+        }
+    }
+
+    /// Somebody wants the program to end, by SIGTERM or in this way. The second time there is no grace.
+    fn ask(&mut self, way: Option<Signal>) {
+        self.asked += 1;
+        match way {
+            // The ladder begins with SIGTERM.
+            None => self.begin_stop(),
+            Some(signal) => {
+                self.pass(signal);
+                self.patience = Instant::now().checked_add(self.grace);
+            }
+        }
+        if self.asked > 1 {
+            self.begin_stop();
+            if let Some(stopping) = &mut self.stopping {
+                stopping.hurry();
+            }
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if !self.ignores_hangup && !self.hung_up {
+            self.hung_up = true;
+            self.pass(Signal::HUP);
+            // A stopped program acts on it only when it goes on.
+            self.pass(Signal::CONT);
+            self.patience = self.patience.or_else(|| Instant::now().checked_add(self.grace));
+        }
+    }
+
+    pub(super) fn pass(&self, signal: Signal) {
+        if let Err(e) = self.child.signal_group(signal) {
+            log::debug!("{signal} to the group of process {}: {e}", self.child.id());
+        }
+    }
+
+    fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
+        for survivor in report.survivors() {
+            output::complain(&format!(
+                "process {} (state {}) survived the stop",
+                survivor.pid, survivor.state
+            ));
+        }
+        if !report.is_complete() {
+            return Ok(4);
+        }
+        if self.timed_out {
+            return Ok(124);
+        }
+        match self.child.try_wait() {
+            Ok(Some(status)) => Ok(super::code_of(status)),
+            Ok(None) => Err(Fault::run("the program's status is not known")),
+            Err(e) => Err(Fault::run(e)),
+        }
+    }
+}
+
+/// Whether whoever started us has set this signal to be ignored.
+fn ignores(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    ignored.is_some_and(|set| set & (1 << (signal.raw() - 1)) != 0)
+}

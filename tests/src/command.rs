@@ -1,0 +1,79 @@
+//! The command `pidward`, built once for all tests of a run, and what a run of it gave.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::OnceLock,
+};
+
+use crate::{leftovers::NoLeftovers, os, proc};
+
+/// The path of the program. Cargo builds no other package's programs for a test, so the first call does.
+pub fn path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let own = std::env::current_exe().expect("the path of the test binary");
+        let place = own.ancestors().nth(2).expect("target/<profile>/deps/<test>");
+        let target = place.parent().expect("the target directory");
+        let profile = match place.file_name().and_then(OsStr::to_str) {
+            Some("debug") | None => "dev",
+            Some(name) => name,
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "-q", "-p", "pidward", "--bin", "pidward", "--features", "cli"])
+            .args(["--profile", profile, "--target-dir"])
+            .arg(target)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        place.join("pidward")
+    })
+}
+
+/// The command without the variables that would change what it does.
+pub fn plain(guard: &NoLeftovers) -> Command {
+    let mut command = guard.command(path());
+    for name in ["PIDWARD_GRACE", "PIDWARD_LOG", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// `pidward run` with these options and, after `--`, this program.
+pub fn run<A: AsRef<OsStr>>(guard: &NoLeftovers, options: &[&str], program: &[A]) -> Command {
+    let mut command = plain(guard);
+    command.arg("run").args(options).arg("--").args(program);
+    command
+}
+
+/// The exit code; panics with what the run said where a signal ended it.
+#[track_caller]
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub fn finish(command: &mut Command) -> Output {
+    command.output().expect("pidward")
+}
+
+/// Waits for the one child of a process to appear.
+#[track_caller]
+pub fn child_of(pid: u32) -> u32 {
+    let mut child = None;
+    proc::eventually("a child", || {
+        child = proc::children(pid).first().copied();
+        child.is_some()
+    });
+    child.unwrap_or_default()
+}
+
+/// Signals a process that the test has started and not reaped.
+#[track_caller]
+pub fn signal(pid: u32, number: i32) {
+    os::signal_pid(pid, number).expect("a process to signal");
+}
