@@ -36,11 +36,13 @@ mod sys;
 // Values: numbers that cannot be wrong.
 pub mod duration;
 mod errno;
+mod id;
 pub mod name;
 mod pid;
 mod signo;
 
 pub use errno::Errno;
+pub use id::Id128;
 pub use pid::Pid;
 pub use signo::Signal;
 
@@ -51,6 +53,8 @@ pub mod image;
 pub mod spawn;
 
 pub mod procfs;
+
+pub mod marker;
 
 pub mod signal;
 

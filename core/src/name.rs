@@ -1,6 +1,9 @@
 //! The rule for service names, which stand in environment entries, file names and lines of text.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod tests;
+
 use core::{fmt, str};
 
 /// Most bytes of a name.

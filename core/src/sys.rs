@@ -575,6 +575,16 @@ pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
     unit(plain(Plain::Kill, int(pid.raw()), int(signal.raw()), 0))
 }
 
+/// `kill(pid, 0)`: only asks whether a process or thread has the number.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
+///
+/// # Errors
+/// - `ESRCH`: nobody has it. Any other error says that somebody may.
+pub(crate) fn probe(pid: Pid) -> Result<(), Errno> {
+    unit(plain(Plain::Kill, int(pid.raw()), 0, 0))
+}
+
 /// `kill(-pgid, signal)`; no signal only asks. Only for a group whose leader is our unreaped child.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>

@@ -12,13 +12,14 @@ pub enum Entry {
     Different,
 }
 
-/// Looks for `N` entries, each `name=value`, in an environ that comes in pieces of any size.
+/// Looks for `N` entries `name=value` in an environ that comes in pieces of any size.
 ///
 /// Whole entries are compared byte by byte while they pass, so an entry may be larger than any buffer and may straddle pieces.
-/// The first entry of a name counts, as for getenv(3); entries without `=` or with an empty name match nothing.
+/// The first entry of a name counts, as for getenv(3): a later one is never seen by the program. Entries without `=` or with an empty
+/// name match nothing.
 #[derive(Clone, Debug)]
 pub struct Matcher<'a, const N: usize> {
-    wanted: [&'a [u8]; N],
+    wanted: [(&'a [u8], &'a [u8]); N],
     found: [Entry; N],
     /// Whether the entry that passes is, so far, the wanted one; and whether its name was.
     same: [bool; N],
@@ -29,8 +30,19 @@ pub struct Matcher<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Matcher<'a, N> {
-    /// Looks for these entries. One without `=`, with an empty name or with a NUL is never found.
-    pub const fn new(wanted: [&'a [u8]; N]) -> Matcher<'a, N> {
+    /// Looks for these entries, each `name=value`. One without `=`, with an empty name or with a NUL is never found.
+    pub fn new(wanted: [&'a [u8]; N]) -> Matcher<'a, N> {
+        Matcher::pairs(wanted.map(|entry| {
+            let mut parts = entry.splitn(2, |&b| b == b'=');
+            parts.next().zip(parts.next()).unwrap_or_default()
+        }))
+    }
+
+    /// Looks for these names with these values. A name that is empty or holds `=` or NUL is no name and never found; nor is a value
+    /// with a NUL.
+    pub fn pairs(wanted: [(&'a [u8], &'a [u8]); N]) -> Matcher<'a, N> {
+        // An empty name is found nowhere.
+        let wanted = wanted.map(|pair| if pair.0.contains(&b'=') { (&[][..], &[][..]) } else { pair });
         Matcher { wanted, found: [Entry::Absent; N], same: [true; N], named: [false; N], at: 0, any: false }
     }
 
@@ -44,10 +56,14 @@ impl<'a, const N: usize> Matcher<'a, N> {
             self.any |= byte == b'=';
             let at = self.at;
             let states = self.same.iter_mut().zip(&mut self.named);
-            for (wanted, (same, named)) in self.wanted.iter().zip(states) {
-                *same &= wanted.get(at) == Some(&byte);
-                // The first `=` ends a name, which is not empty.
-                *named |= *same && byte == b'=' && at > 0;
+            for ((name, value), (same, named)) in self.wanted.iter().zip(states) {
+                // Where the name ends its `=` stands, then the value.
+                *same &= match at.checked_sub(name.len()) {
+                    None => name.get(at) == Some(&byte),
+                    Some(0) => byte == b'=',
+                    Some(past) => value.get(past.wrapping_sub(1)) == Some(&byte),
+                };
+                *named |= *same && at == name.len() && at > 0;
             }
             self.at = at.saturating_add(1);
         }
@@ -59,6 +75,12 @@ impl<'a, const N: usize> Matcher<'a, N> {
         self.found
     }
 
+    /// The same, but an entry without its NUL does not count: it may be the beginning of a longer one. For what was read from a living
+    /// process.
+    pub const fn found(&self) -> [Entry; N] {
+        self.found
+    }
+
     /// Whether any entry so far was a variable: a block without one was withheld or overwritten.
     pub const fn has_entries(&self) -> bool {
         self.any
@@ -66,10 +88,10 @@ impl<'a, const N: usize> Matcher<'a, N> {
 
     fn end_of_entry(&mut self) {
         let states = self.same.iter_mut().zip(&mut self.named);
-        for ((wanted, found), (same, named)) in self.wanted.iter().zip(&mut self.found).zip(states) {
+        for (((name, value), found), (same, named)) in self.wanted.iter().zip(&mut self.found).zip(states) {
             if *named && *found == Entry::Absent {
-                let whole = *same && self.at == wanted.len();
-                *found = if whole { Entry::Same } else { Entry::Different };
+                let length = name.len().saturating_add(value.len()).saturating_add(1);
+                *found = if *same && self.at == length { Entry::Same } else { Entry::Different };
             }
             (*same, *named) = (true, false);
         }

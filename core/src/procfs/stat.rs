@@ -1,7 +1,7 @@
 //! `/proc/<pid>/stat`, proc_pid_stat(5).
 #![forbid(unsafe_code)]
 
-use core::str;
+use super::{Malformed, number};
 
 /// The state letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum State {
     Dead,
     /// `I`: an idle kernel thread.
     Idle,
+    /// `P`: a parked kernel thread.
+    Parked,
     /// Any other letter: older or newer kernels.
     Other(u8),
 }
@@ -38,6 +40,7 @@ impl State {
             b'Z' => State::Zombie,
             b'X' | b'x' => State::Dead,
             b'I' => State::Idle,
+            b'P' => State::Parked,
             other => State::Other(other),
         }
     }
@@ -53,6 +56,7 @@ impl State {
             State::Zombie => b'Z',
             State::Dead => b'X',
             State::Idle => b'I',
+            State::Parked => b'P',
             State::Other(letter) => letter,
         }
     }
@@ -72,15 +76,16 @@ pub struct Stat {
     pub pgrp: i32,
     /// Field 6.
     pub session: i32,
-    /// Field 20: threads that are not removed yet, the first included; 0 while the last goes.
+    /// Field 9: `PF_` bits of the kernel.
+    pub flags: u32,
+    /// Field 20: threads that are not removed yet, the first included; 0 once what was opened is removed.
     pub threads: u32,
     /// Field 22: ticks since boot at which it was made.
     pub start_ticks: u64,
 }
 
-/// The line is cut or is no such line. Nothing is guessed from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+/// `PF_KTHREAD` of `include/linux/sched.h`; field 9 has shown it since Linux 2.6.
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 impl Stat {
     /// Parses the line. The name in the second field may hold anything, blanks, newlines and `)` too, so fields are counted after
@@ -107,20 +112,22 @@ impl Stat {
             ppid: number(field(0)?)?,
             pgrp: number(field(0)?)?,
             session: number(field(0)?)?,
-            threads: number(field(13)?)?,
+            flags: number(field(2)?)?,
+            threads: number(field(10)?)?,
             start_ticks: number(field(1)?)?,
         })
     }
 
-    /// Whether the whole process has ended: its first thread is a zombie or going, and no other thread is left. (A first
-    /// thread can end before the others.)
+    /// Whether the whole process has ended: its first thread is a zombie or going, and it is the only one left.
+    ///
+    /// A first thread can end before the others; it then stays, as a zombie, and is counted. No thread at all is no proof: another
+    /// thread has the process where it called exec.
     pub const fn is_ended(&self) -> bool {
-        matches!(self.state, State::Zombie | State::Dead) && self.threads <= 1
+        matches!(self.state, State::Zombie | State::Dead) && self.threads == 1
     }
-}
 
-/// A decimal number, exactly as the kernel prints it.
-fn number<T: str::FromStr>(digits: &[u8]) -> Result<T, Malformed> {
-    let plain = !digits.starts_with(b"+");
-    str::from_utf8(digits).ok().filter(|_| plain).and_then(|text| text.parse().ok()).ok_or(Malformed)
+    /// Whether it is a thread of the kernel.
+    pub const fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
 }

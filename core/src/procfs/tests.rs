@@ -10,6 +10,9 @@ use std::{
     vec::Vec,
 };
 
+mod live;
+mod texts;
+
 use super::*;
 use crate::Pid;
 
