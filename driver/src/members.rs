@@ -2,7 +2,7 @@
 
 use pidward_core::{
     Pid,
-    procfs::{self, ProcError},
+    procfs::{Proc, ProcError},
 };
 
 use crate::{spawner::Entry, stop::Survivor};
@@ -14,21 +14,23 @@ use crate::{spawner::Entry, stop::Survivor};
 pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
     let mut left = Vec::new();
     let leader = entry.pid();
+    let proc = Proc::open();
     if !ended {
-        left.push(Survivor {
-            pid: leader.get(),
-            state: procfs::stat(leader).map_or('?', |s| s.state.letter().into()),
-        });
+        let stat = proc.as_ref().ok().and_then(|proc| proc.process(leader).ok()?.stat().ok());
+        let state = stat.map_or('?', |stat| stat.state.letter().into());
+        left.push(Survivor { pid: leader.get(), state });
     }
     let Some(pgid) = entry.child.pgid() else { return left };
     if entry.group_is_gone() {
         return left;
     }
-    let listed = procfs::pids(|pid| {
-        if pid != leader {
-            left.extend(member(pid, pgid));
-        }
-        true
+    let listed = proc.and_then(|proc| {
+        proc.pids(|pid| {
+            if pid != leader {
+                left.extend(member(&proc, pid, pgid));
+            }
+            true
+        })
     });
     if listed.is_err() && left.is_empty() {
         left.push(Survivor { pid: pgid.get(), state: '?' });
@@ -37,8 +39,8 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
 }
 
 /// The process, if it lives and is in the group.
-fn member(pid: Pid, pgid: Pid) -> Option<Survivor> {
-    match procfs::stat(pid) {
+fn member(proc: &Proc, pid: Pid, pgid: Pid) -> Option<Survivor> {
+    match proc.process(pid).and_then(|process| process.stat()) {
         Ok(stat) if stat.pgrp == pgid.raw() && !stat.is_ended() => {
             Some(Survivor { pid: pid.get(), state: stat.state.letter().into() })
         }

@@ -1,36 +1,35 @@
 //! What a child is called: its kind and its service name, and the variables that say so.
 
-use std::{
-    error,
-    fmt::{self, Write as _},
-    io,
-    str::FromStr,
-};
+use std::{error, fmt, io, str::FromStr};
 
-use pidward_core::name::{self, NameError};
+use pidward_core::{
+    Id128,
+    marker::Names,
+    name::{self, NameError},
+};
 
 use crate::probe::{environ_identifies_api_server, environ_identifies_child};
 
 /// Marks a child of a supervisor; its value is exactly `1`.
-pub const SUBPROCESS_MARKER_ENV: &str = "PIDWARD_SUBPROCESS";
+pub const SUBPROCESS_MARKER_ENV: &str = Names::DEFAULT.general;
 /// Names an agent.
-pub const AGENT_NAME_ENV: &str = "AGENT_NAME";
+pub const AGENT_NAME_ENV: &str = Names::DEFAULT.agent;
 /// Names an MCP server.
-pub const MCP_SERVICE_ID_ENV: &str = "MCP_SERVICE_ID";
+pub const MCP_SERVICE_ID_ENV: &str = Names::DEFAULT.mcp;
 /// Names an API server.
-pub const API_SERVER_ENV: &str = "PIDWARD_API_SERVER";
+pub const API_SERVER_ENV: &str = Names::DEFAULT.api;
 /// Names a task.
-pub const TASK_NAME_ENV: &str = "PIDWARD_TASK";
+pub const TASK_NAME_ENV: &str = Names::DEFAULT.task;
 /// The nonce of one spawn.
-pub const NONCE_ENV: &str = "PIDWARD_NONCE";
+pub const NONCE_ENV: &str = Names::DEFAULT.nonce;
 /// The role of a re-executed copy of this program.
-pub const SUBAGENT_ENV: &str = "PIDWARD_ROLE";
+pub const SUBAGENT_ENV: &str = Names::DEFAULT.role;
 /// The descriptor of the control channel.
-pub const CHANNEL_ENV: &str = "PIDWARD_CHANNEL";
+pub const CHANNEL_ENV: &str = Names::DEFAULT.channel;
 /// How the variable begins that all descendants of one supervisor run inherit; `_` and the id of the run follow.
 pub const TREE_ENV: &str = "PIDWARD_TREE";
 /// Variables by which each supervisor run finds its descendants start with this; the id of the run follows.
-pub(crate) const TREE_PREFIX: &str = "PIDWARD_TREE_";
+pub(crate) const TREE_PREFIX: &str = Names::DEFAULT.tree;
 
 /// What a child is to its supervisor. The markers of one kind never prove a child of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,14 +120,5 @@ impl error::Error for ServiceNameError {}
 
 /// A fresh random id: 32 lower-case hexadecimal digits.
 pub(crate) fn fresh_id() -> io::Result<String> {
-    let mut bytes = [0u8; 16];
-    let mut filled = 0;
-    // Ends when all is filled: the kernel gives at least one byte or an error.
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Id128::random().map(|id| id.to_string()).map_err(|e| io::Error::from_raw_os_error(e.raw()))
 }

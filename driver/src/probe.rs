@@ -6,11 +6,9 @@
 use std::{process, thread, time::Duration};
 
 use pidward_core::{
-    Pid,
-    procfs::{self, Entry, Matcher, ProcError},
+    Pid, marker,
+    procfs::{self, Environ, Proc, ProcError},
 };
-
-use crate::names::{API_SERVER_ENV, SUBPROCESS_MARKER_ENV};
 
 /// During exec an environ is empty for a moment: this many looks, this far apart, tell that from a program without one.
 const LOOKS: u32 = 20;
@@ -19,26 +17,17 @@ const BETWEEN: Duration = Duration::from_millis(5);
 /// Whether a block of `name=value` entries holds the general marker and `key=name`, each as a whole entry and the first of its
 /// name.
 pub fn environ_identifies_child(environ: &[u8], key: &str, name: &str) -> bool {
-    let marker = format!("{SUBPROCESS_MARKER_ENV}=1");
-    let wanted = format!("{key}={name}");
-    let mut matcher = Matcher::new([marker.as_bytes(), wanted.as_bytes()]);
-    matcher.feed(environ);
-    matcher.finish() == [Entry::Same, Entry::Same]
+    marker::environ_identifies_child(environ, key, name)
 }
 
 /// Whether a block is that of the API server of this name. The general marker is not needed.
 pub fn environ_identifies_api_server(environ: &[u8], service: &str) -> bool {
-    let wanted = format!("{API_SERVER_ENV}={service}");
-    let mut matcher = Matcher::new([wanted.as_bytes()]);
-    matcher.feed(environ);
-    matcher.finish() == [Entry::Same]
+    marker::environ_identifies_api_server(environ, service)
 }
 
 /// Whether a block holds any variable. A block without one was withheld or overwritten: it proves nothing.
 pub fn environ_has_entries(environ: &[u8]) -> bool {
-    let mut matcher = Matcher::new([]);
-    matcher.feed(environ);
-    matcher.has_entries()
+    marker::environ_has_entries(environ)
 }
 
 /// The environ of a living process, whole. `None`: there is none to be had: it is another user's, a kernel thread, a zombie, a
@@ -46,21 +35,18 @@ pub fn environ_has_entries(environ: &[u8]) -> bool {
 ///
 /// Blocks for up to 95 ms while it is empty, as it is during exec.
 pub fn live_environ(pid: u32) -> Option<Vec<u8>> {
-    let pid = Pid::new(pid)?;
+    // Opened once: every look is at the same process, whoever gets its number later.
+    let process = Proc::open().and_then(|proc| proc.process(Pid::new(pid).ok_or(ProcError::Gone)?)).ok()?;
     for look in 0..LOOKS {
-        let stat = procfs::stat(pid).ok()?;
-        if stat.is_ended() {
-            return None;
-        }
         let mut block = Vec::new();
-        match procfs::environ(pid, |piece| block.extend_from_slice(piece)) {
-            Ok(0) => {}
-            Ok(_) => return Some(block),
-            Err(ProcError::Errno(e)) => {
-                log::debug!("environ of process {pid}: {e}");
+        match process.environ(|piece| block.extend_from_slice(piece)) {
+            Ok(Environ::Bytes(_)) => return Some(block),
+            Ok(Environ::Empty) => {}
+            Ok(_) | Err(ProcError::Gone) => return None,
+            Err(e) => {
+                log::debug!("environ of process {pid}: {e:?}");
                 return None;
             }
-            Err(_) => return None,
         }
         if look + 1 < LOOKS {
             thread::sleep(BETWEEN);
