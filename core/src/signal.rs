@@ -57,22 +57,16 @@ pub fn blocked() -> Result<u64, Errno> {
     sys::mask()
 }
 
-/// Blocks every signal on the calling thread: what it blocked before. A thread of a library does this first, so that
-/// signals go to the threads of the program.
+/// What a thread of a library blocks, so that signals go to the threads of the program: all but 32 to 34.
 ///
-/// All but 32 to 34, which C libraries keep for themselves: `setuid(3)` of the program sends one to each thread and waits
-/// until all have run its handler. A thread that blocked it would hang the program for ever.
-///
-/// # Errors
-/// None that a kernel gives; a filter may.
-pub fn block_all() -> Result<u64, Errno> {
-    sys::set_mask(!(0b111 << 31))
-}
+/// C libraries keep those for themselves: `setuid(3)` of the program sends one to each thread and waits until all have
+/// run its handler. A thread that blocked it would hang the program for ever.
+pub const LIBRARY_MASK: u64 = !(0b111 << 31);
 
 /// Blocks exactly these signals on the calling thread.
 ///
 /// # Errors
-/// As [`block_all`].
+/// None that a kernel gives; a filter may.
 pub fn block(mask: u64) -> Result<(), Errno> {
     sys::set_mask(mask).map(drop)
 }
@@ -97,7 +91,7 @@ pub struct Received {
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
-    /// Every signal. Call [`block_all`] first, before there is a second thread.
+    /// Every signal. [`block`] them first, before there is a second thread.
     ///
     /// # Errors
     /// No descriptor to be had.

@@ -18,7 +18,7 @@ use crate::say::say;
 
 /// Runs until all handles are gone and the last child has ended.
 pub(super) fn run(shared: &Shared) {
-    if let Err(e) = signal::block_all() {
+    if let Err(e) = signal::block(shared.mask) {
         say!(warn, "the events thread cannot block signals: {e}");
     }
     let interval = Timespec::try_from(POLL_INTERVAL).ok();

@@ -12,7 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{Signal, signal::GroupMeans, spawn};
+use pidward_core::{
+    Signal,
+    signal::{self, GroupMeans},
+    spawn,
+};
 use rustix::{
     event::{EventfdFlags, epoll, eventfd},
     fd::OwnedFd,
@@ -59,6 +63,8 @@ pub(crate) struct Shared {
     pub(super) wake: OwnedFd,
     began: Instant,
     owner: u32,
+    /// What the threads block: what the thread that made the spawner does, and all that a library may.
+    pub(super) mask: u64,
 }
 
 /// What every child of this spawner carries.
@@ -91,6 +97,7 @@ impl Shared {
             wake,
             began: Instant::now(),
             owner: process::id(),
+            mask: signal::blocked().unwrap_or(0) | signal::LIBRARY_MASK,
         })
     }
 

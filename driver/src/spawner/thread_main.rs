@@ -51,7 +51,7 @@ impl SpawnerThread {
 
     /// Serves requests until there can be no more and the last child of this thread has ended.
     pub(super) fn run(mut self) {
-        if let Err(e) = signal::block_all() {
+        if let Err(e) = signal::block(self.shared.mask) {
             say!(warn, "a spawner thread cannot block signals: {e}");
         }
         let mut idle_since = Instant::now();

@@ -1,7 +1,7 @@
 //! Job control: what is done when the program is stopped, and when we are continued.
 
 use pidward::Signal;
-use pidward_core::signal::{block, block_all};
+use pidward_core::signal::block;
 use rustix::process::{
     PidfdFlags, Signal as RawSignal, getpid, kill_current_process_group, pidfd_open, pidfd_send_signal,
 };
@@ -58,7 +58,7 @@ fn stop_us(group: bool) {
     if let Err(e) = sent.map_err(Into::into).and_then(|()| block(all_but_stop)) {
         log::warn!("we cannot stop: {e}");
     }
-    if let Err(e) = block_all() {
+    if let Err(e) = block(u64::MAX) {
         log::warn!("signals cannot be blocked again: {e}");
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
 }
 
 fn block() -> Result<(), Fault> {
-    signal::block_all().map(drop).map_err(|e| Fault::run(format!("signals cannot be blocked: {e}")))
+    signal::block(u64::MAX).map_err(|e| Fault::run(format!("signals cannot be blocked: {e}")))
 }
 
 impl Options {
