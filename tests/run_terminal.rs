@@ -168,7 +168,7 @@ fn an_editor_starts_stops_and_quits() {
 #[test]
 fn a_change_of_size_reaches_the_program() {
     let mut shell = Shell::start();
-    let script = "trap 'stty size' WINCH; echo u\"\"p; while :; do sleep 0.05; done";
+    let script = "trap 'stty size' WINCH; trap 'exit 0' INT; echo u\"\"p; while :; do sleep 0.05; done";
     shell.types(&format!("$P run -- bash -c '{}'\n", script.replace('\'', "'\\''")));
     shell.until("up\r\n");
     shell.pty.resize(33, 99).expect("a new size");
