@@ -163,3 +163,17 @@ fn every_way_to_clone_makes_a_child_that_an_ordinary_wait_finds() {
         assert!(child.wait().expect("a status").success());
     }
 }
+
+#[test]
+fn the_program_can_change_its_user_beside_a_spawner() {
+    need!(os::is_root(), "needs-root: to become another user");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let spawner = Spawner::new().expect("a spawner");
+    let mut child = spawner.spawn(&command(&guard, "true")).expect("a child");
+    // The C library signals every thread and waits for each: this would hang, and be ended with the process.
+    // SAFETY: takes a number only.
+    os::check(unsafe { libc::setuid(65534) }.into()).expect("another user");
+    assert!(child.wait().expect("a status").success());
+    assert!(spawner.spawn(&command(&guard, "true")).expect("a child").wait().expect("a status").success());
+}
