@@ -1,6 +1,6 @@
 //! What a spawn costs, against a floor of raw calls in the same run.
 //!
-//! `cargo bench -p pidward --bench spawn` prints medians of ratios; with `-- --check` it ends with 1 when one is over
+//! `cargo bench` prints medians of ratios; with `-- --check` it ends with 1 when one is over
 //! its budget (1.5 times the budget where `CI` is set, whose machines are noisy). `PIDWARD_ROUNDS=quick` takes fewer rounds.
 //!
 //! Candidates take turns inside each round, so that a noisy neighbour hits all of them; a ratio is taken within
