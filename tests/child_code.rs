@@ -38,7 +38,7 @@ fn calls(listing: &str) -> BTreeMap<String, Vec<String>> {
         if is_table && code.contains("*%") {
             continue;
         }
-        let mut words = code.trim().split_whitespace();
+        let mut words = code.split_whitespace();
         let leaves = words.by_ref().find(|w| !w.is_empty()).is_some_and(|op| {
             op.starts_with("call")
                 || op.starts_with('j')
