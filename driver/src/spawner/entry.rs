@@ -128,6 +128,8 @@ impl Entry {
         let answer = if keep { self.child.peek() } else { self.child.try_reap() };
         *ended = match answer {
             Ok(exit) => exit.map(Some),
+            // Not to be waited for, and it has not ended.
+            Err(ReapError::NotOurs) => None,
             Err(ReapError::Errno(e)) => {
                 say!(warn, "waiting for process {} fails: {e}", self.pid());
                 None

@@ -69,7 +69,6 @@ impl SpawnerThread {
                 }
             }
         }
-        lock(&self.shared.lanes).retain(|lane| !Arc::ptr_eq(lane, &self.lane));
     }
 
     /// One request, whatever happens: the asker gets an answer, and a child that nobody takes is ended.
@@ -125,6 +124,13 @@ impl SpawnerThread {
                 None => Outcome::Failed(SpawnError::from_core(error, prepared)),
             },
         }
+    }
+}
+
+/// Also where the thread could not be started: a lane that nobody serves would look idle for ever.
+impl Drop for SpawnerThread {
+    fn drop(&mut self) {
+        lock(&self.shared.lanes).retain(|lane| !Arc::ptr_eq(lane, &self.lane));
     }
 }
 
