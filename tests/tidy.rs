@@ -84,6 +84,11 @@ fn nothing_speaks_of_working_notes() {
 }
 
 #[test]
+fn test_files_are_listed() {
+    holds(tidy::test_files);
+}
+
+#[test]
 fn skips_are_listed() {
     holds(tidy::skips);
 }

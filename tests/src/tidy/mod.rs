@@ -25,7 +25,7 @@ pub use hazards::hazards;
 pub use layout::{dependencies, layout, std_commands};
 pub use size::{budgets, file_lengths, function_lengths};
 pub use unsafety::{attributes, unsafe_blocks, unsafe_places};
-pub use words::{skips, unfinished, working_notes};
+pub use words::{skips, test_files, unfinished, working_notes};
 pub use wrappers::wrappers;
 
 /// The files of the project: path from its root, and text. What is no text is there with an empty one.

@@ -194,6 +194,13 @@ fn working_notes_are_found() {
 }
 
 #[test]
+fn a_test_file_that_never_runs_is_found() {
+    let manifest = ("tests/Cargo.toml", "[[test]]\nname = \"a\"\npath = \"a.rs\"\n");
+    passes(test_files, &[manifest, ("tests/a.rs", ""), ("tests/a/rows.rs", ""), ("tests/src/b.rs", "")]);
+    finds(test_files, &[manifest, ("tests/a.rs", ""), ("tests/b.rs", "")], "b.rs");
+}
+
+#[test]
 fn skips_that_are_not_listed_are_found() {
     let list = ("tests/skips.txt", "# a: b\nneeds-root: c\n");
     passes(skips, &[list, ("tests/a.rs", "skip!(\"needs-root: d\")")]);

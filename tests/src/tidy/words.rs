@@ -77,6 +77,18 @@ pub fn skips(files: &Files) -> Vec<String> {
     unlisted.chain(unused).collect()
 }
 
+/// Each test file is in the manifest, which lists them by name: a file that is not there never runs.
+pub fn test_files(files: &Files) -> Vec<String> {
+    let manifest = files.text("tests/Cargo.toml").unwrap_or_default();
+    let is_listed = |file: &str| manifest.lines().any(|line| line == format!("path = \"{file}\""));
+    files
+        .rust("tests/")
+        .filter_map(|(path, _)| path.strip_prefix("tests/"))
+        .filter(|file| !file.contains('/') && !is_listed(file))
+        .map(|file| format!("tests/Cargo.toml does not list {file}: it never runs"))
+        .collect()
+}
+
 fn names(list: &str) -> impl Iterator<Item = &str> {
     list.lines().filter(|l| !l.starts_with('#')).filter_map(|l| Some(l.split_once(':')?.0))
 }
