@@ -104,7 +104,11 @@ const ROWS: &[Row] = &[
         |f, e| clone_with(f.errno(libc::SYS_clone3, e), CLONE_VM, e),
         |m| m.cloning = Cloning::Fork,
     ),
-    ("waitid by pidfd", |f, e| f.errno_if(libc::SYS_waitid, 0, u64::MAX, u64::from(libc::P_PIDFD), e), |_| {}),
+    (
+        "waitid by pidfd",
+        |f, e| f.errno_if(libc::SYS_waitid, 0, u64::MAX, u64::from(libc::P_PIDFD), e),
+        |_| {},
+    ),
     ("signals by pidfd", |f, e| f.errno(libc::SYS_pidfd_send_signal, e), |_| {}),
 ];
 
