@@ -63,7 +63,7 @@ fn quick_spawns(spawner: &Spawner, guard: &NoLeftovers, count: usize) {
 }
 
 /// While one exec hangs: spawns, a stop and a reap keep their times, siblings live, and the hung one ends.
-fn one_hangs_and_nobody_else(interrupt: Interrupt, at: At) {
+fn one_hangs_and_nobody_else(interrupt: Interrupt, at: At, plain_fork: bool) {
     let (guard, dir) = (NoLeftovers::new(), TempDir::new());
     let mut program = HungProgram::start(fixture!("hungfs"), at, interrupt).unwrap();
     let spawner = Spawner::new().unwrap();
@@ -76,6 +76,10 @@ fn one_hangs_and_nobody_else(interrupt: Interrupt, at: At) {
     let limit = Duration::from_secs(4);
     let mut hung = command(&guard, program.path());
     hung.deadline(limit);
+    if plain_fork {
+        // SAFETY: asks only.
+        hung.uid(unsafe { libc::getuid() });
+    }
     let pid = thread::scope(|scope| {
         let asker = scope.spawn(|| timed_error(&spawner, &hung));
         let pid = program.wait_hung().expect("somebody hangs");
@@ -108,13 +112,20 @@ fn one_hangs_and_nobody_else(interrupt: Interrupt, at: At) {
 #[test]
 fn hung_exec_that_gives_way_holds_up_nobody() {
     need!(skip::has_fuse(), "needs-fuse: a file system that does not answer");
-    one_hangs_and_nobody_else(Interrupt::Answered, At::Open);
+    one_hangs_and_nobody_else(Interrupt::Answered, At::Open, false);
+}
+
+/// Its spawner does not sleep in the clone, but reads the child's pipe.
+#[test]
+fn hung_exec_of_a_plain_fork_holds_up_nobody() {
+    need!(skip::has_fuse(), "needs-fuse: a file system that does not answer");
+    one_hangs_and_nobody_else(Interrupt::Answered, At::Open, true);
 }
 
 #[test]
 fn hung_exec_beyond_signals_holds_up_nobody() {
     need!(skip::has_fuse(), "needs-fuse: a file system that does not answer");
-    one_hangs_and_nobody_else(Interrupt::Ignored, At::Read);
+    one_hangs_and_nobody_else(Interrupt::Ignored, At::Read, false);
 }
 
 /// A spawner whose only thread hangs until the program is released.

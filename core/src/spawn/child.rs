@@ -28,7 +28,7 @@ use linux_raw_sys::general as raw;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::{
-    Closing, FdMap, Group, ParentCheck, Plan, Program, Step,
+    Closing, FdMap, Group, ParentCheck, Plan, Program, Slot, Step,
     attempt::Way,
     job::{Done, Job, or_return},
     stack::Stack,
@@ -39,12 +39,8 @@ use crate::{
 };
 
 /// Clones, with all signals blocked meanwhile; returns when the child has called exec or ended, or at once
-/// where memory is not shared.
-pub(super) fn clone_child(
-    way: Way,
-    stack: &mut Stack,
-    job: &Job<'_>,
-) -> Result<(Pid, Option<OwnedFd>), Errno> {
+/// where memory is not shared. The pidfd stays in the slot.
+pub(super) fn clone_child(way: Way, stack: &mut Stack, job: &Job<'_>) -> Result<Pid, Errno> {
     let old = match sys::set_mask(SigSet::MAX) {
         Ok(old) => old,
         Err(e) => return Err(e),
@@ -62,16 +58,21 @@ pub(super) fn clone_child(
     };
     // Cannot fail: the set is one that this call has returned.
     let _ = sys::set_mask(old);
-    if cloned.is_ok() && !way.shares_memory() {
-        job.slot.open();
-    }
-    // SAFETY: the slot gives a number only if the clone has made it, and only once.
-    let pidfd = job.slot.take().map(|fd| unsafe { sys::own(fd) });
     match cloned.map(|pid| Pid::from_raw(pid as i32)) {
-        Ok(Some(pid)) => Ok((pid, pidfd)),
+        Ok(Some(pid)) => {
+            // The child has said so by itself, where it shares the slot.
+            job.slot.open();
+            Ok(pid)
+        }
         Ok(None) => Err(Errno::EINVAL),
         Err(e) => Err(e),
     }
+}
+
+/// Takes the pidfd out of the slot, if the clone has made one.
+pub(super) fn pidfd_in(slot: &Slot) -> Option<OwnedFd> {
+    // SAFETY: the slot gives a number only if the clone has made it, and only once.
+    slot.take().map(|fd| unsafe { sys::own(fd) })
 }
 
 /// The probe: a child that writes one word into memory it may share, and ends.

@@ -128,12 +128,15 @@ impl Launcher {
         };
         job.pipe = number(pipe.as_ref().map(|(_, write)| write));
         job.leaf = number(leaf.as_ref());
-        let (pid, pidfd) = child::clone_child(way, &mut self.stack, job).map_err(at(Step::Clone))?;
-        // From here on the child is owned: every path reaps it or gives it to the caller.
-        if let Some((read, write)) = pipe {
+        let cloned = child::clone_child(way, &mut self.stack, job);
+        // From here on a child is owned: every path reaps it or gives it to the caller.
+        if let (Some((read, write)), Ok(_)) = (pipe, cloned) {
             drop(write);
+            // Until the program runs, another thread may end the child through the slot.
             read_report(&read, job.report);
         }
+        let pidfd = child::pidfd_in(job.slot);
+        let pid = cloned.map_err(at(Step::Clone))?;
         let errno = job.report.errno.load(Ordering::Acquire) as i32;
         let step = Step::from_raw(job.report.step.load(Ordering::Acquire)).unwrap_or(Step::Clone);
         if errno != 0 || step != Step::Exec {
