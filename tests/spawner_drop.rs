@@ -239,3 +239,29 @@ fn two_spawners_do_not_know_each_other() {
     assert_eq!(two.spawn(&sh(&guard, "exit 3")).unwrap().wait().unwrap().code(), Some(3));
     assert!(second.stop(SECOND).is_complete());
 }
+
+#[test]
+fn shutdown_beside_other_askers_leaves_no_child() {
+    let guard = NoLeftovers::new();
+    for _ in 0..rounds(10, 100) {
+        let spawner = Spawner::new().expect("a spawner");
+        thread::scope(|scope| {
+            let ask = || {
+                let mut children = Vec::new();
+                // Ends with the spawner.
+                while let Ok(child) = spawner.spawn(&sh(&guard, "exec sleep 1000")) {
+                    children.push(child);
+                }
+                children
+            };
+            let askers: Vec<_> = (0..3).map(|_| scope.spawn(ask)).collect();
+            thread::sleep(SECOND / 100);
+            let report = spawner.clone().shutdown(SECOND * 20);
+            assert!(report.is_complete(), "{report:?}");
+            for mut child in askers.into_iter().flat_map(|asker| asker.join().expect("no panic")) {
+                let status = child.wait_timeout(SECOND * 20).expect("a status");
+                assert!(status.is_some(), "process {} lives on", child.id());
+            }
+        });
+    }
+}

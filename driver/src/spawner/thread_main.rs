@@ -81,6 +81,12 @@ impl SpawnerThread {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.attempt(ask)));
         self.lane.busy_since.store(0, Ordering::Release);
         let reply = match outcome {
+            // Whoever shut the spawner down did not see this one.
+            Ok(Outcome::Child(entry)) if self.shared.is_closed() => {
+                end_tree(&entry);
+                entry.detach();
+                Err(SpawnError::shut_down())
+            }
             Ok(Outcome::Child(entry)) => Ok(entry),
             Ok(Outcome::Failed(error)) => Err(error),
             Ok(Outcome::Later(wait)) => match self.set_aside(ask, wait) {
