@@ -144,28 +144,69 @@ fn a_refused_call_changes_the_way_and_not_the_outcome() {
     }
 }
 
+/// A group of its own, which goes whatever becomes of the test.
+struct Leaf(std::path::PathBuf);
+
+impl Leaf {
+    fn new(place: &std::path::Path, name: &str) -> Leaf {
+        let leaf = Leaf(place.join(format!("pidward-{name}-{}", std::process::id())));
+        fs::create_dir(&leaf.0).unwrap();
+        leaf
+    }
+
+    fn open(&self) -> OwnedFd {
+        OwnedFd::from(File::open(&self.0).unwrap())
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.freeze"), "0");
+        let gone = proc::until(proc::LIMIT, || fs::remove_dir(&self.0).is_ok());
+        assert!(gone || std::thread::panicking(), "{} is still there", self.0.display());
+    }
+}
+
 #[test]
 fn a_refused_birth_in_a_cgroup_becomes_a_move_before_exec() {
     let Some(place) = cgroup2() else { pidward_tests::skip!("needs-cgroup2: a group to put a child in") };
     in_child!();
     let guard = NoLeftovers::alone();
-    let leaf = place.join(format!("pidward-refusal-{}", std::process::id()));
-    fs::create_dir(&leaf).unwrap();
+    let leaf = Leaf::new(&place, "refusal");
     let spawner = Spawner::new().unwrap();
     let spawn = || {
         let mut cmd = command(&guard, fixture!("report"));
-        cmd.cgroup(OwnedFd::from(File::open(&leaf).unwrap())).stdout(Stdio::piped());
+        cmd.cgroup(leaf.open()).stdout(Stdio::piped());
         let child = spawner.spawn(&cmd).expect("a child");
         let mechanism = child.mechanism();
         let report = Report::parse(&child.wait_with_output().unwrap().stdout);
-        assert!(report.text("cgroup").ends_with(leaf.file_name().unwrap().to_str().unwrap()));
+        assert!(report.text("cgroup").ends_with(leaf.0.file_name().unwrap().to_str().unwrap()));
         mechanism.placement
     };
     let born = spawn();
     Filter::new().errno(libc::SYS_clone3, libc::EPERM).install();
     let moved = spawn();
-    proc::eventually("the group is free", || fs::remove_dir(&leaf).is_ok());
     assert_eq!((born, moved), (Placement::Born, Placement::Wrote));
+}
+
+/// It would park its spawner in the clone.
+#[test]
+fn a_child_is_not_put_into_a_frozen_cgroup() {
+    let Some(place) = cgroup2() else { pidward_tests::skip!("needs-cgroup2: a group to put a child in") };
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let leaf = Leaf::new(&place, "frozen");
+    let spawner = Spawner::new().unwrap();
+    let mut cmd = command(&guard, "true");
+    cmd.cgroup(leaf.open());
+    fs::write(leaf.0.join("cgroup.freeze"), "1").unwrap();
+    proc::eventually("the group is frozen", || {
+        fs::read_to_string(leaf.0.join("cgroup.events")).unwrap().contains("frozen 1")
+    });
+    let error = spawner.spawn(&cmd).expect_err("no child");
+    assert_eq!((error.step(), error.raw_os_error()), (Some("enter cgroup"), Some(libc::EBUSY)), "{error}");
+    fs::write(leaf.0.join("cgroup.freeze"), "0").unwrap();
+    assert!(spawner.spawn(&cmd).expect("a child").wait().unwrap().success());
 }
 
 /// Closing one number after the other up to a limit like this would take minutes.

@@ -77,6 +77,7 @@ impl Launcher {
     /// The step and the errno; among them at [`Step::Clone`] `EAGAIN` (a limit on processes: may pass) and
     /// `EMFILE` (no number for the pidfd), at [`Step::Exec`] `ENOENT`, `EACCES`, `ENOEXEC`, `E2BIG`, and
     /// `ETXTBSY` (somebody holds the program file open for writing: may pass). Nothing is retried here.
+    /// At [`Step::Cgroup`], `EBUSY`: the leaf is frozen, and a child in it would not come to its exec.
     /// At [`Step::Plan`], `EPERM`: the launcher was made by another process, of which this is a copy.
     pub fn spawn(&mut self, plan: &Plan<'_>, slot: &Slot) -> Result<Child, SpawnError> {
         if !plan.is_sound() {
@@ -84,6 +85,9 @@ impl Launcher {
         }
         if !self.is_ours() {
             return Err(SpawnError::new(Step::Plan, Errno::EPERM));
+        }
+        if plan.cgroup.is_some_and(is_frozen) {
+            return Err(SpawnError::new(Step::Cgroup, Errno::EBUSY));
         }
         keep_statuses().map_err(at(Step::Prepare))?;
         let program = open_program(plan).map_err(at(Step::Prepare))?;
@@ -224,6 +228,15 @@ fn report_pipe(plan: &Plan<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
 
 fn open_procs(leaf: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(fs::openat(leaf, c"cgroup.procs", OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+/// Whether the leaf says so. It can be frozen later too; then the request's deadline counts.
+fn is_frozen(leaf: BorrowedFd<'_>) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(file) = fs::openat(leaf, c"cgroup.events", flags, Mode::empty()) else { return false };
+    let mut text = [0u8; 128];
+    let read = io::read(&file, &mut text).ok().and_then(|n| text.get(..n)).unwrap_or_default();
+    read.split(|&b| b == b'\n').any(|line| line == b"frozen 1")
 }
 
 pub(super) fn score_text(plan: &Plan<'_>) -> String<8> {

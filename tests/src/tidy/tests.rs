@@ -169,7 +169,9 @@ fn system_calls_without_their_lines_are_found() {
 
 #[test]
 fn unfinished_code_is_found() {
-    for text in ["todo!()", "unimplemented!(\"a\")", "#[ignore]\nfn a() {}"] {
+    for text in
+        [concat!("to", "do!()"), concat!("unimple", "mented!(\"a\")"), concat!("#[", "ignore]\nfn a() {}")]
+    {
         finds(unfinished, &[("core/src/a.rs", text)], "unfinished");
     }
     for mark in [["FIX", "ME"].concat(), ["XX", "X"].concat(), ["TO", "DO"].concat()] {

@@ -1,4 +1,5 @@
 //! Random events, times and worlds against what the ladder promises.
+#![forbid(unsafe_code)]
 
 use super::*;
 

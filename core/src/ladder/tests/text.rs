@@ -1,4 +1,5 @@
 //! A ladder written down and read back.
+#![forbid(unsafe_code)]
 
 use super::*;
 

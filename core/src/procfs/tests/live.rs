@@ -1,4 +1,5 @@
 //! Real processes that make themselves hard to read.
+#![forbid(unsafe_code)]
 
 use std::{
     format, fs,

@@ -1,4 +1,5 @@
 //! status, fdinfo and boot id as bytes.
+#![forbid(unsafe_code)]
 
 use std::{format, string::String};
 
