@@ -117,3 +117,34 @@ fn descriptors_land_where_they_were_sent_whatever_overlaps() {
     let child = Launcher::new().unwrap().spawn(&plan, &Slot::new()).unwrap();
     assert_eq!(end_of(&child).status, Status::Exited(0));
 }
+
+#[test]
+fn an_open_file_runs_though_its_number_is_given_away() {
+    let shell = std::fs::File::open("/bin/sh").unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    // The child gets something else under the number that the program has here.
+    let maps = [FdMap::new(null.as_fd(), shell.as_raw_fd() as u32)];
+    let mut plan = sh("exit 6");
+    plan.program = Program::Open(shell.as_fd());
+    plan.fds = &maps;
+    let mut launcher = Launcher::new().unwrap();
+    assert_eq!(end_of(&launcher.spawn(&plan, &Slot::new()).unwrap()).status, Status::Exited(6));
+    plan.program = Program::Open(null.as_fd());
+    let error = launcher.spawn(&plan, &Slot::new()).unwrap_err();
+    assert_eq!(error, SpawnError::new(Step::Exec, Errno::EACCES));
+}
+
+#[test]
+fn a_plan_that_cannot_be_meant_is_refused_before_any_child() {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let unsorted = [FdMap::new(null.as_fd(), 9), FdMap::new(null.as_fd(), 5)];
+    let twice = [FdMap::new(null.as_fd(), 5), FdMap::new(null.as_fd(), 5)];
+    let too_high = [FdMap::new(null.as_fd(), u32::MAX)];
+    let mut launcher = Launcher::new().unwrap();
+    for fds in [&unsorted[..], &twice, &too_high] {
+        let mut plan = sh("exit 0");
+        plan.fds = fds;
+        let error = launcher.spawn(&plan, &Slot::new()).unwrap_err();
+        assert_eq!(error, SpawnError::new(Step::Plan, Errno::EINVAL));
+    }
+}
