@@ -135,8 +135,11 @@ fn hung_spawner(queue: Option<usize>) -> (HungProgram, Spawner, thread::JoinHand
     let spawner = queue.map_or(builder.clone(), |most| builder.queue(most)).build().unwrap();
     let (asker, path) = (spawner.clone(), program.path().to_owned());
     let asker = thread::spawn(move || {
-        let mut child = asker.spawn(Command::new(path).stdin(Stdio::null())).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(7));
+        match asker.spawn(Command::new(path).stdin(Stdio::null())) {
+            Ok(mut child) => assert_eq!(child.wait().unwrap().code(), Some(7)),
+            // It was shut down meanwhile.
+            Err(error) => is(&error, SpawnErrorKind::ShutDown),
+        }
     });
     program.wait_hung().expect("somebody hangs");
     (program, spawner, asker)

@@ -71,6 +71,26 @@ pub fn block(mask: u64) -> Result<(), Errno> {
     sys::set_mask(mask).map(drop)
 }
 
+/// Runs a write to a pipe or socket that nobody may read any more, so that it is an error and no death.
+///
+/// A program that does not ignore SIGPIPE, as Rust's start-up code does, would be ended by it. The signal is blocked on this
+/// thread meanwhile, and taken away if the write has raised it; one that was pending before stays.
+pub fn without_pipe_signal<T>(write: impl FnOnce() -> T) -> T {
+    const PIPE: u64 = 1 << (Signal::PIPE.raw() - 1);
+    if sys::disposition(Signal::PIPE.raw()) == Ok(sys::Disposition::Ignored) {
+        return write();
+    }
+    let was_pending = sys::pending().unwrap_or(PIPE) & PIPE != 0;
+    let Ok(old) = sys::mask().and_then(|old| sys::set_mask(old | PIPE)) else { return write() };
+    let answer = write();
+    if !was_pending {
+        // Raised or not: either way none is left.
+        let _ = sys::take_pending(PIPE);
+    }
+    let _ = sys::set_mask(old);
+    answer
+}
+
 /// A signal as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

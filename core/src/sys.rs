@@ -196,6 +196,29 @@ pub(crate) fn mask() -> Result<SigSet, Errno> {
     unit(ret).map(|()| old)
 }
 
+/// `rt_sigpending(&set)`: blocked signals that wait for this thread or for the process.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigpending.2.html>
+pub(crate) fn pending() -> Result<SigSet, Errno> {
+    let mut set: SigSet = 0;
+    let at = ptr::from_mut(&mut set) as usize;
+    // SAFETY: writes one set, of the size that is passed.
+    unit(unsafe { syscall!(__NR_rt_sigpending, at, size_of::<SigSet>()) }).map(|()| set)
+}
+
+/// `rt_sigtimedwait(&set, NULL, &zero)`: takes one of these signals away, if it is pending.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/rt_sigtimedwait.2.html>
+///
+/// # Errors
+/// - `EAGAIN`: none was.
+pub(crate) fn take_pending(set: SigSet) -> Result<(), Errno> {
+    let zero = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
+    let (at, wait) = (ptr::from_ref(&set) as usize, ptr::from_ref(&zero) as usize);
+    // SAFETY: reads one set, of the size that is passed, and one time.
+    unit(unsafe { syscall!(__NR_rt_sigtimedwait, at, 0, wait, size_of::<SigSet>()) })
+}
+
 /// What a signal does, as `rt_sigaction(2)` takes it (`include/linux/signal_types.h`).
 #[repr(C)]
 struct Action {

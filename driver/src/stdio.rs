@@ -1,8 +1,7 @@
 //! Standard input, output and error of a child, and our ends of its pipes.
 //!
-//! A write to a pipe that nobody reads any more is the error `EPIPE` as long as SIGPIPE is ignored, and Rust's
-//! start-up code ignores it. A host with another start-up (a library in a C program) has to ignore SIGPIPE
-//! itself, or such a write ends it. Children start with SIGPIPE at its default in any case.
+//! A write to a pipe that nobody reads any more is the error `EPIPE`, also in a program that does not ignore SIGPIPE. Children
+//! start with SIGPIPE at its default.
 
 use std::{
     fs::File,
@@ -11,6 +10,8 @@ use std::{
     process,
     sync::Arc,
 };
+
+use pidward_core::signal;
 
 /// What one of the standard descriptors of a child is.
 ///
@@ -153,11 +154,11 @@ macro_rules! write {
     ($($name:ty),*) => {$(
         impl Write for $name {
             fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                (&self.0).write(buf)
+                signal::without_pipe_signal(|| (&self.0).write(buf))
             }
 
             fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                (&self.0).write_vectored(bufs)
+                signal::without_pipe_signal(|| (&self.0).write_vectored(bufs))
             }
 
             fn flush(&mut self) -> io::Result<()> {
