@@ -15,7 +15,9 @@ pub(super) fn stopped(run: &mut Supervision, signal: Signal) {
     let asked = std::mem::take(&mut run.stop_asked);
     let stopping = run.is_stopping();
     if let Some(terminal) = &mut run.terminal {
-        if wants_terminal && terminal.is_in_front() {
+        // Where the program is in front by now, the stop is left from before that: others of its group may have been on
+        // their way into it when the first was seen, and who has what it wants is only to go on.
+        if wants_terminal && (terminal.is_in_front() || terminal.is_programs(id)) {
             if terminal.lend(id) {
                 run.seen_stop = None;
                 run.pass(Signal::CONT);

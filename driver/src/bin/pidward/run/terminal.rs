@@ -11,10 +11,11 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+use pidward_core::procfs;
 use rustix::{
     fs::{FileType, fstat},
     io::Errno,
-    process::{Pid, getpgid, getpgrp, getppid},
+    process::{Pid, getpgrp, getppid},
     termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp},
 };
 
@@ -77,6 +78,11 @@ impl Terminal {
         tcgetpgrp(&self.fd) == Ok(self.own)
     }
 
+    /// Whether the program's group is in front.
+    pub(super) fn is_programs(&self, program: u32) -> bool {
+        tcgetpgrp(&self.fd).is_ok_and(|front| group(program) == Some(front))
+    }
+
     pub(super) fn is_lent(&self) -> bool {
         self.lent
     }
@@ -133,8 +139,11 @@ impl Terminal {
 
     /// Whether the shell that started us has put itself in front.
     fn is_parents(&self) -> bool {
-        let parent = getppid().and_then(|parent| getpgid(Some(parent)).ok());
-        parent.is_some_and(|parent| parent != self.own && tcgetpgrp(&self.fd) == Ok(parent))
+        let parent = getppid().and_then(|parent| pidward_core::Pid::from_raw(parent.as_raw_pid()));
+        // 0 where it is in another pid namespace.
+        let group = parent.and_then(|parent| procfs::stat(parent).ok()).map(|stat| stat.pgrp);
+        let front = tcgetpgrp(&self.fd).map_or(0, Pid::as_raw_pid);
+        front > 0 && group == Some(front) && front != self.own.as_raw_pid()
     }
 }
 
