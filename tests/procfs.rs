@@ -8,7 +8,7 @@ use std::{
 
 use pidward_core::{
     Pid,
-    procfs::{Environ, Proc, ProcError, State, is_zombie, pids, stat},
+    procfs::{Environ, Proc, ProcError, State, is_zombie, stat},
 };
 use pidward_tests::{announce::Board, files::TempDir, fixture, leftovers::NoLeftovers, need, os, proc, skip};
 
@@ -68,7 +68,7 @@ fn nothing_is_known(why: ProcError) {
         assert_eq!(stat(pid), Err(why));
         assert!(!is_zombie(pid));
     }
-    assert_eq!(pids(|_| true), Err(why));
+    assert_eq!(Proc::open().and_then(|proc| proc.pids(|_| true)), Err(why));
 }
 
 #[test]

@@ -56,9 +56,13 @@ pub mod procfs;
 
 pub mod marker;
 
+pub mod identity;
+
 pub mod signal;
 
 pub mod reap;
+
+pub mod sweep;
 
 // Decisions and bytes alone: no system call from here on.
 pub mod ladder;

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pidward_core::{
-    marker::{self, Names, Runs},
+    marker::{self, ChildKind, Cookie, Markers, Names, Run, Scan, Tails, Tree},
     procfs::{Entry, Matcher},
 };
 
@@ -44,6 +44,13 @@ fn naive_runs(block: &[u8]) -> Vec<(u128, u128)> {
     entries.into_iter().filter_map(ids).collect()
 }
 
+/// The first entry that is a nonce and ends with its NUL.
+fn naive_nonce(block: &[u8]) -> Option<u128> {
+    let mut entries: Vec<&[u8]> = block.split(|b| *b == 0).collect();
+    entries.pop();
+    entries.into_iter().find_map(|entry| hex(entry.strip_prefix(b"PIDWARD_NONCE=")?))
+}
+
 fuzz_target!(|input: &[u8]| {
     let mut parts = input.splitn(3, |b| *b == b'\n');
     let (Some([size, name @ ..]), Some(value), Some(block)) = (parts.next(), parts.next(), parts.next())
@@ -54,16 +61,25 @@ fuzz_target!(|input: &[u8]| {
     let mut pairs = Matcher::pairs([(name, value), (b"PIDWARD_SUBPROCESS", b"1")]);
     let mut whole = Matcher::new([&entry[..]]);
     let mut found = Vec::new();
-    let mut runs = Runs::new(Names::DEFAULT.tree, |run: marker::Run| {
-        let [id, installation] = [run.id, run.installation].map(|id| u128::from_be_bytes(id.to_bytes()));
-        found.push((id, installation));
-    });
+    let mut runs = Tails::<{ Run::LEN }>::new(Names::DEFAULT.tree);
+    let agent = Markers::new(&Names::DEFAULT, ChildKind::Agent, "a");
+    let mut scan = Scan::new(&Names::DEFAULT, agent, Cookie::Any);
     for piece in block.chunks(usize::from(*size).max(1)) {
         pairs.feed(piece);
         whole.feed(piece);
-        runs.feed(piece);
+        scan.feed(piece);
+        runs.feed(piece, |ids| {
+            if let Some(run) = Run::parse(ids) {
+                let [id, installation] =
+                    [run.id, run.installation].map(|id| u128::from_be_bytes(id.to_bytes()));
+                found.push((id, installation));
+            }
+        });
     }
     assert_eq!(found, naive_runs(block));
+    let carried = scan.carried();
+    assert_eq!(carried.tree == Tree::Ours, !found.is_empty());
+    assert_eq!(carried.nonce.map(|id| u128::from_be_bytes(id.to_bytes())), naive_nonce(block));
     assert_eq!(pairs.has_entries(), block.contains(&b'='));
     assert_eq!(marker::environ_has_entries(block), block.contains(&b'='));
 
@@ -71,6 +87,8 @@ fuzz_target!(|input: &[u8]| {
     let ended = block.iter().rposition(|b| *b == 0).map_or(&block[..0], |end| &block[..end]);
     let wanted = |block: &[u8]| [naive(block, name, value), naive(block, b"PIDWARD_SUBPROCESS", b"1")];
     assert_eq!(pairs.found(), wanted(ended));
+    let named = |name: &[u8], value: &[u8]| naive(ended, name, value) == Entry::Same;
+    assert_eq!(carried.named, named(b"PIDWARD_SUBPROCESS", b"1") && named(b"AGENT_NAME", b"a"));
     assert_eq!(pairs.finish(), wanted(block));
     // As one entry, it is parted at its first `=`.
     let equals = entry.iter().position(|b| *b == b'=').unwrap();

@@ -27,25 +27,10 @@ fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
 
-fn mask(word: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(word).ok()?;
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let digits = text.trim_start_matches('0');
-    if digits.len() > 16 { None } else { Some(u64::from_str_radix(&format!("0{digits}"), 16).ok()?) }
-}
-
 fn naive(lines: &Lines<'_>) -> Option<()> {
-    let plain = [&b"Tgid"[..], b"Pid", b"PPid", b"Threads"];
+    let plain = [&b"Tgid"[..], b"Pid", b"Threads"];
     for name in plain {
         number::<u32>(lines.get(name)?)?;
-    }
-    let mut uids = lines.get(&b"Uid"[..])?.split(|b| *b == b'\t');
-    number::<u32>(uids.next()?)?;
-    number::<u32>(uids.next()?)?;
-    for name in [&b"SigBlk"[..], b"SigIgn", b"SigCgt"] {
-        mask(lines.get(name)?)?;
     }
     if let Some(chain) = lines.get(&b"NSpid"[..]) {
         let chain = chain_of(chain)?;
@@ -53,7 +38,7 @@ fn naive(lines: &Lines<'_>) -> Option<()> {
             return None;
         }
     }
-    matches!(*lines.get(&b"NoNewPrivs"[..])?, b"0" | b"1").then_some(())
+    Some(())
 }
 
 fn chain_of(value: &[u8]) -> Option<Vec<i32>> {
@@ -76,13 +61,7 @@ fuzz_target!(|text: &[u8]| {
     let get = |name: &[u8]| number::<u32>(map[name]);
     assert_eq!(Some(status.tgid), get(b"Tgid"));
     assert_eq!(Some(status.pid), get(b"Pid"));
-    assert_eq!(Some(status.ppid), get(b"PPid"));
     assert_eq!(Some(status.threads), get(b"Threads"));
-    let uids: Vec<&[u8]> = map[&b"Uid"[..]].split(|b| *b == b'\t').collect();
-    assert_eq!([Some(status.uid), Some(status.euid)], [number(uids[0]), number(uids[1])]);
-    let masks = [&b"SigBlk"[..], b"SigIgn", b"SigCgt"].map(|name| mask(map[name]));
-    assert_eq!([Some(status.blocked), Some(status.ignored), Some(status.caught)], masks);
-    assert_eq!(status.no_new_privs, map[&b"NoNewPrivs"[..]] == b"1");
     let chain = map.get(&b"NSpid"[..]).filter(|value| **value != b"cut");
     assert_eq!(status.ns_pids[..], chain.map_or(Vec::new(), |value| chain_of(value).unwrap())[..]);
 });

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod run;
+mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use run::{Run, Runs};
+pub use run::{Run, Tails};
+pub use scan::{Carried, Cookie, Scan, Tree};
 
 use crate::procfs::{Entry, Matcher};
 
@@ -52,7 +54,7 @@ pub struct Names<'a> {
     pub role: &'a str,
     /// The descriptor of the control channel.
     pub channel: &'a str,
-    /// What comes before the run id in the name of a run's entry; [`Runs`].
+    /// What comes before the run id in the name of a run's entry; [`Run`].
     pub tree: &'a str,
 }
 
@@ -83,38 +85,30 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The entries that one child carries.
+/// The entries by which a child of one kind and name is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Markers<'a> {
     general: Option<&'a str>,
     key: &'a str,
     service: &'a str,
-    nonce: Option<(&'a str, &'a str)>,
 }
 
 impl<'a> Markers<'a> {
     /// Those of a child of this kind and service name.
     pub fn new(names: &Names<'a>, kind: ChildKind, service: &'a str) -> Markers<'a> {
         let general = (kind != ChildKind::Api).then_some(names.general);
-        Markers { general, key: names.of(kind), service, nonce: None }
+        Markers { general, key: names.of(kind), service }
     }
 
-    /// And of this one spawn.
-    pub const fn with_nonce(self, names: &Names<'a>, nonce: &'a str) -> Markers<'a> {
-        Markers { nonce: Some((names.nonce, nonce)), ..self }
-    }
-
-    /// Looks for the entries: general marker, name, nonce.
-    pub fn matcher(&self) -> Matcher<'a, 3> {
-        let pairs = [self.general.map(|name| (name, "1")), Some((self.key, self.service)), self.nonce];
-        Matcher::pairs(pairs.map(|pair| pair.map_or_else(Default::default, bytes)))
+    /// Looks for the entries: general marker, name.
+    pub fn matcher(&self) -> Matcher<'a, 2> {
+        let general = self.general.map(|name| (name, "1")).unwrap_or_default();
+        Matcher::pairs([bytes(general), bytes((self.key, self.service))])
     }
 
     /// Whether what the [`matcher`](Self::matcher) found are all of the entries. `false` proves nothing.
-    pub fn proven(&self, [general, name, nonce]: [Entry; 3]) -> bool {
-        name == Entry::Same
-            && (self.general.is_none() || general == Entry::Same)
-            && (self.nonce.is_none() || nonce == Entry::Same)
+    pub fn proven(&self, [general, name]: [Entry; 2]) -> bool {
+        name == Entry::Same && (self.general.is_none() || general == Entry::Same)
     }
 
     /// Whether a whole environ holds all of the entries; its last one may lack the NUL.
@@ -128,7 +122,7 @@ impl<'a> Markers<'a> {
 /// Whether an environ holds the general marker and `key=name`.
 pub fn environ_identifies_child(environ: &[u8], key: &str, name: &str) -> bool {
     let general = Some(Names::DEFAULT.general);
-    Markers { general, key, service: name, nonce: None }.are_in(environ)
+    Markers { general, key, service: name }.are_in(environ)
 }
 
 /// Whether an environ is that of the API server of this name.

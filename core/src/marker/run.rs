@@ -7,9 +7,6 @@ use heapless::Vec;
 
 use crate::Id128;
 
-/// 32 digits, `=`, 32 digits.
-const IDS: usize = 65;
-
 /// One run of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
@@ -20,6 +17,9 @@ pub struct Run {
 }
 
 impl Run {
+    /// Bytes of what [`parse`](Run::parse) takes: 32 digits, `=`, 32 digits.
+    pub const LEN: usize = 65;
+
     /// The ids as an entry has them after the prefix: `<run id>=<installation id>`, each of 32 lower-case hex digits; `None` for anything
     /// else.
     pub fn parse(ids: &[u8]) -> Option<Run> {
@@ -35,40 +35,38 @@ impl fmt::Display for Run {
     }
 }
 
-/// Finds the runs that a process carries, in an environ that comes in pieces of any size.
+/// Finds the entries that begin with `prefix` in an environ that comes in pieces of any size, and gives what follows it, in
+/// their order.
 ///
-/// `visit` gets each whole entry that is one, in their order. Of a run id that comes twice with different installations both are
-/// given. An entry without its NUL is none: it may be cut.
+/// One with more than `N` bytes after the prefix is passed over, and so is one without its NUL: it may be cut.
 #[derive(Debug)]
-pub struct Runs<'p, F> {
+pub struct Tails<'p, const N: usize> {
     prefix: &'p [u8],
-    visit: F,
     /// Bytes of the entry so far that are the prefix's; `None` where it is another entry.
     matched: Option<usize>,
-    ids: Vec<u8, IDS>,
+    tail: Vec<u8, N>,
 }
 
-impl<'p, F: FnMut(Run)> Runs<'p, F> {
-    /// `prefix`: [`Names::tree`](super::Names::tree).
-    pub const fn new(prefix: &'p str, visit: F) -> Runs<'p, F> {
-        Runs { prefix: prefix.as_bytes(), visit, matched: Some(0), ids: Vec::new() }
+impl<'p, const N: usize> Tails<'p, N> {
+    /// `prefix`: as [`Names::tree`](super::Names::tree).
+    pub const fn new(prefix: &'p str) -> Tails<'p, N> {
+        Tails { prefix: prefix.as_bytes(), matched: Some(0), tail: Vec::new() }
     }
 
     /// The next piece.
-    pub fn feed(&mut self, piece: &[u8]) {
+    pub fn feed(&mut self, piece: &[u8], mut visit: impl FnMut(&[u8])) {
         for &byte in piece {
             if byte == 0 {
-                if let Some(run) = self.matched.and_then(|_| Run::parse(&self.ids)) {
-                    (self.visit)(run);
+                if self.matched == Some(self.prefix.len()) {
+                    visit(&self.tail);
                 }
-                self.ids.clear();
+                self.tail.clear();
                 self.matched = Some(0);
                 continue;
             }
             self.matched = self.matched.and_then(|at| match self.prefix.get(at) {
                 Some(wanted) => (*wanted == byte).then(|| at.saturating_add(1)),
-                // One byte too many and it is no such entry.
-                None => self.ids.push(byte).ok().map(|()| at),
+                None => self.tail.push(byte).ok().map(|()| at),
             });
         }
     }

@@ -57,17 +57,40 @@ fn what_is_no_variable_name_never_matches() {
     assert!(environ_identifies_child(b"PIDWARD_SUBPROCESS=1\0E=\0", "E", ""));
 }
 
-#[test]
-fn a_nonce_tells_a_child_from_another_that_inherited_its_markers() {
-    let block = format!("PIDWARD_SUBPROCESS=1\0AGENT_NAME=a\0PIDWARD_NONCE={ID}\0");
+fn carried(block: &[u8], cookie: Cookie) -> Carried {
     let markers = Markers::new(&Names::DEFAULT, ChildKind::Agent, "a");
-    assert!(markers.are_in(block.as_bytes()));
-    assert!(markers.with_nonce(&Names::DEFAULT, ID).are_in(block.as_bytes()));
-    assert!(!markers.with_nonce(&Names::DEFAULT, INSTALLATION).are_in(block.as_bytes()));
-    let mut matcher = markers.with_nonce(&Names::DEFAULT, ID).matcher();
-    matcher.feed(block.trim_end_matches('\0').as_bytes());
-    // Cut before its NUL, so perhaps a longer value: not what a living process is judged by.
-    assert_eq!(matcher.found(), [Entry::Same, Entry::Same, Entry::Absent]);
+    let each_piece = [1, 2, 3, 7, 33, 65, 4096].map(|piece| {
+        let mut scan = Scan::new(&Names::DEFAULT, markers, cookie);
+        block.chunks(piece).for_each(|piece| scan.feed(piece));
+        scan.carried()
+    });
+    assert!(each_piece.windows(2).all(|two| two[0] == two[1]), "{each_piece:?}");
+    each_piece[0]
+}
+
+#[test]
+fn one_pass_finds_name_nonce_and_the_wanted_run() {
+    let other = "f".repeat(32);
+    let block = format!(
+        "PIDWARD_SUBPROCESS=1\0AGENT_NAME=a\0PIDWARD_NONCEX={other}\0PIDWARD_NONCE={ID}\0PIDWARD_NONCE={other}\0\
+         PIDWARD_TREE_{other}={other}\0PIDWARD_TREE_{ID}={INSTALLATION}\0"
+    );
+    let [id, installation] = [ID, INSTALLATION].map(|text| Id128::parse(text.as_bytes()).unwrap());
+    for (cookie, tree) in [
+        (Cookie::Any, Tree::Ours),
+        (Cookie::Installation(installation), Tree::Ours),
+        (Cookie::Installation(id), Tree::Other),
+        (Cookie::Run(id), Tree::Ours),
+        (Cookie::Run(installation), Tree::Other),
+    ] {
+        let wanted = Carried { named: true, nonce: Some(id), tree };
+        assert_eq!(carried(block.as_bytes(), cookie), wanted, "{cookie:?}");
+    }
+    let nothing = Carried { named: false, nonce: None, tree: Tree::None };
+    // The last entry of each may be cut.
+    for block in ["", "A=b\0", "PIDWARD_SUBPROCESS=1\0AGENT_NAME=a", &format!("PIDWARD_NONCE={ID}")] {
+        assert_eq!(carried(block.as_bytes(), Cookie::Any), nothing, "{block:?}");
+    }
 }
 
 #[test]
@@ -88,9 +111,9 @@ fn an_overwritten_block_has_no_entries() {
 
 fn runs(block: &[u8], piece: usize) -> Vec<(Id128, Id128)> {
     let mut list = Vec::new();
-    let mut runs = Runs::new(Names::DEFAULT.tree, |run: Run| list.push((run.id, run.installation)));
+    let mut tails = Tails::<{ Run::LEN }>::new(Names::DEFAULT.tree);
     for piece in block.chunks(piece) {
-        runs.feed(piece);
+        tails.feed(piece, |ids| list.extend(Run::parse(ids).map(|run| (run.id, run.installation))));
     }
     list
 }

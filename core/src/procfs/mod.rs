@@ -19,8 +19,8 @@ mod tests;
 
 pub use environ::{Entry, Matcher};
 pub use fdinfo::{PidfdInfo, Target};
-pub use process::{Environ, ProcDir, environ, is_zombie, stat};
-pub use read::{Proc, ProcError, boot_id, pids};
+pub use process::{Environ, ProcDir, is_zombie, stat};
+pub use read::{Proc, ProcError, boot_id};
 pub use stat::{Stat, State};
 pub use status::{MAX_NAMESPACES, NsPids, Status};
 

@@ -143,15 +143,3 @@ pub fn stat(pid: Pid) -> Result<Stat, ProcError> {
 pub fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_ok_and(|stat| stat.is_ended())
 }
-
-/// Gives the environ of a process to `piece`, piece by piece; the number of bytes, 0 where there are none for a moment.
-///
-/// # Errors
-/// [`ProcError`]; `ESRCH` for a zombie and for a kernel thread.
-pub fn environ(pid: Pid, piece: impl FnMut(&[u8])) -> Result<u64, ProcError> {
-    match Proc::open()?.process(pid)?.environ(piece)? {
-        Environ::Bytes(total) => Ok(total),
-        Environ::Empty => Ok(0),
-        Environ::Ended | Environ::KernelThread => Err(ProcError::Errno(Errno::ESRCH)),
-    }
-}

@@ -147,14 +147,6 @@ impl AsFd for Proc {
     }
 }
 
-/// [`Proc::pids`] of a `/proc` that is opened for this call.
-///
-/// # Errors
-/// As [`Proc::open`] and [`Proc::pids`].
-pub fn pids(visit: impl FnMut(Pid) -> bool) -> Result<(), ProcError> {
-    Proc::open()?.pids(visit)
-}
-
 /// Parses a boot id: 36 characters, 8-4-4-4-12 lower-case hex digits, and a newline at most.
 ///
 /// # Errors

@@ -86,6 +86,8 @@ pub struct Stat {
 
 /// `PF_KTHREAD` of `include/linux/sched.h`; field 9 has shown it since Linux 2.6.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// `PF_FORKNOEXEC`, likewise.
+const FORKED_NO_EXEC: u32 = 0x40;
 
 impl Stat {
     /// Parses the line. The name in the second field may hold anything, blanks, newlines and `)` too, so fields are counted after
@@ -124,6 +126,11 @@ impl Stat {
     /// thread has the process where it called exec.
     pub const fn is_ended(&self) -> bool {
         matches!(self.state, State::Zombie | State::Dead) && self.threads == 1
+    }
+
+    /// Whether it has called exec since it was made. Until then its memory, and with it its environ, is its parent's or a copy.
+    pub const fn has_execed(&self) -> bool {
+        self.flags & FORKED_NO_EXEC == 0
     }
 
     /// Whether it is a thread of the kernel.

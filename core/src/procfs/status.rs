@@ -22,24 +22,10 @@ pub struct Status {
     pub tgid: u32,
     /// `Pid:`
     pub pid: u32,
-    /// `PPid:` 0 where the parent is in another pid namespace.
-    pub ppid: u32,
-    /// `Uid:` real.
-    pub uid: u32,
-    /// `Uid:` effective.
-    pub euid: u32,
     /// `NSpid:` empty on a kernel without pid namespaces.
     pub ns_pids: NsPids,
-    /// `Threads:`
+    /// `Threads:` It comes after the others: a text that ends before it is cut.
     pub threads: u32,
-    /// `SigBlk:` of the first thread; bit `n - 1` stands for signal `n`.
-    pub blocked: u64,
-    /// `SigIgn:`
-    pub ignored: u64,
-    /// `SigCgt:` signals that have a handler.
-    pub caught: u64,
-    /// `NoNewPrivs:` since Linux 4.10.
-    pub no_new_privs: bool,
 }
 
 impl Status {
@@ -49,30 +35,11 @@ impl Status {
     /// A line that is wanted is missing, is not ended, or is no number that fits.
     pub fn parse(text: &[u8]) -> Result<Status, Malformed> {
         let field = |name: &[u8]| line(text, name).ok_or(Malformed);
-        let mask = |name: &[u8]| {
-            let digits = core::str::from_utf8(field(name)?).map_err(|_| Malformed)?;
-            let plain = !digits.starts_with('+');
-            u64::from_str_radix(digits, 16).ok().filter(|_| plain).ok_or(Malformed)
-        };
-        let uids = field(b"Uid:")?;
-        let mut uids = uids.split(|&b| b == b'\t').map(number);
-        let mut uid = || uids.next().unwrap_or(Err(Malformed));
         Ok(Status {
             tgid: number(field(b"Tgid:")?)?,
             pid: number(field(b"Pid:")?)?,
-            ppid: number(field(b"PPid:")?)?,
-            uid: uid()?,
-            euid: uid()?,
-            threads: number(field(b"Threads:")?)?,
             ns_pids: line(text, b"NSpid:").map_or_else(|| Ok(NsPids::new()), chain)?,
-            blocked: mask(b"SigBlk:")?,
-            ignored: mask(b"SigIgn:")?,
-            caught: mask(b"SigCgt:")?,
-            no_new_privs: match field(b"NoNewPrivs:")? {
-                b"0" => false,
-                b"1" => true,
-                _ => return Err(Malformed),
-            },
+            threads: number(field(b"Threads:")?)?,
         })
     }
 }

@@ -114,10 +114,11 @@ fn a_marker_behind_two_hundred_kilobytes_is_found() {
 
 fn environ_of(pid: Pid) -> Result<Vec<u8>, ProcError> {
     let mut all = Vec::new();
-    environ(pid, |piece| all.extend_from_slice(piece)).map(|total| {
-        assert_eq!(total, all.len() as u64);
-        all
-    })
+    match Proc::open()?.process(pid)?.environ(|piece| all.extend_from_slice(piece))? {
+        Environ::Bytes(total) => assert_eq!(total, all.len() as u64),
+        _ => assert!(all.is_empty()),
+    }
+    Ok(all)
 }
 
 #[test]
@@ -163,21 +164,25 @@ fn a_thread_id_is_nobody() {
 #[test]
 fn every_listed_process_has_a_stat_line_or_is_gone() {
     let mut seen = 0;
-    pids(|pid| {
-        assert!(
-            matches!(stat(pid), Ok(_) | Err(ProcError::Gone | ProcError::Errno(crate::Errno::ESRCH))),
-            "{pid}"
-        );
-        seen += 1;
-        true
-    })
-    .unwrap();
+    Proc::open()
+        .unwrap()
+        .pids(|pid| {
+            assert!(
+                matches!(stat(pid), Ok(_) | Err(ProcError::Gone | ProcError::Errno(crate::Errno::ESRCH))),
+                "{pid}"
+            );
+            seen += 1;
+            true
+        })
+        .unwrap();
     assert!(seen > 1);
     let mut seen = 0;
-    pids(|_| {
-        seen += 1;
-        false
-    })
-    .unwrap();
+    Proc::open()
+        .unwrap()
+        .pids(|_| {
+            seen += 1;
+            false
+        })
+        .unwrap();
     assert_eq!(seen, 1);
 }

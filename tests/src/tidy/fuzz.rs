@@ -3,7 +3,19 @@
 use super::{Files, mask};
 
 /// The parsers and rules that are never without a target.
-const WANTED: [&str; 6] = ["stat", "environ", "plan_pack", "path_search", "duration", "service_name"];
+const WANTED: [&str; 11] = [
+    "stat",
+    "status",
+    "environ",
+    "marker",
+    "fdinfo",
+    "identity_line",
+    "signalable_pid",
+    "plan_pack",
+    "path_search",
+    "duration",
+    "service_name",
+];
 
 /// Each target of `fuzz/Cargo.toml` is there, asserts something and has a first corpus; each file is listed.
 pub fn fuzz_targets(files: &Files) -> Vec<String> {

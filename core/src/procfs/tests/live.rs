@@ -16,7 +16,7 @@ use rustix::fd::AsFd;
 
 use crate::{
     Errno, Pid,
-    marker::{ChildKind, Markers, Names, Run, Runs},
+    marker::{ChildKind, Markers, Names, Run, Tails},
     procfs::{Environ, Proc, ProcError, State, Target, is_zombie},
     sys,
 };
@@ -78,9 +78,8 @@ fn a_process_that_names_itself_like_fields_is_read_right() {
     assert!(!matches!(stat.state, State::Zombie | State::Dead) && !stat.is_ended());
     assert!(!is_zombie(shell.pid()));
     let status = dir.status().unwrap();
-    assert_eq!((status.tgid, status.ppid, status.threads), (shell.0.id(), std::process::id(), 1));
+    assert_eq!((status.tgid, status.pid, status.threads), (shell.0.id(), shell.0.id(), 1));
     assert_eq!(status.ns_pids, [shell.pid().raw()]);
-    assert_eq!(status.uid, rustix::process::getuid().as_raw());
 }
 
 #[test]
@@ -115,11 +114,11 @@ fn markers_behind_two_hundred_kilobytes_of_a_living_environ_are_found() {
     let shell = Shell::new("", &mut command);
     let mut matcher = Markers::new(&Names::DEFAULT, ChildKind::Task, "far").matcher();
     let mut found = Vec::new();
-    let mut runs = Runs::new(Names::DEFAULT.tree, |run: Run| found.push(run));
+    let mut runs = Tails::<{ Run::LEN }>::new(Names::DEFAULT.tree);
     let dir = Proc::open().unwrap().process(shell.pid()).unwrap();
     let read = dir.environ(|piece| {
         matcher.feed(piece);
-        runs.feed(piece);
+        runs.feed(piece, |ids| found.extend(Run::parse(ids)));
     });
     assert!(matches!(read, Ok(Environ::Bytes(200_000..))), "{read:?}");
     assert!(Markers::new(&Names::DEFAULT, ChildKind::Task, "far").proven(matcher.found()));

@@ -17,10 +17,8 @@ const STATUS: &str = "Name:\tx) Z 1 (\\ny\nUmask:\t0022\nState:\tS (sleeping)\nT
 #[test]
 fn status_lines_are_found_by_their_whole_name() {
     let status = Status::parse(STATUS.as_bytes()).unwrap();
-    assert_eq!((status.tgid, status.pid, status.ppid, status.threads), (4711, 4711, 42, 3));
-    assert_eq!((status.uid, status.euid, status.no_new_privs), (1000, 65534, true));
+    assert_eq!((status.tgid, status.pid, status.threads), (4711, 4711, 3));
     assert_eq!(status.ns_pids, [4711, 7, 1]);
-    assert_eq!((status.blocked, status.ignored, status.caught), (0x1_0000, 0x80_0000_5000, u64::MAX));
     let old = STATUS.replace("NSpid:\t4711\t7\t1\n", "");
     assert!(Status::parse(old.as_bytes()).unwrap().ns_pids.is_empty());
 }
@@ -33,7 +31,7 @@ fn a_name_with_a_newline_fakes_no_status_line() {
 
 #[test]
 fn a_cut_status_is_an_error_at_every_byte() {
-    let needed = STATUS.len() - "Seccomp:\t0\n".len();
+    let needed = STATUS.find("SigQ").unwrap();
     for cut in 0..needed {
         assert_eq!(Status::parse(&STATUS.as_bytes()[..cut]), Err(Malformed), "cut at {cut}");
     }
@@ -45,18 +43,11 @@ fn a_status_number_that_does_not_fit_is_an_error() {
     for (from, to) in [
         ("Tgid:\t4711", "Tgid:\t4294967296"),
         ("Tgid:\t4711", "Tgid:\t-1"),
-        ("PPid:\t42", "PPid:\t+42"),
-        ("Uid:\t1000\t65534\t65534\t65534", "Uid:\t1000"),
-        ("SigBlk:\t0", "SigBlk:\t+"),
-        ("SigIgn:\t0", "SigIgn:\t00"),
-        ("SigIgn:\t0", "SigIgn:\tx"),
         ("NSpid:\t4711", "NSpid:\t4711x"),
-        ("NoNewPrivs:\t1", "NoNewPrivs:\t2"),
+        ("Threads:\t3", "Threads:\t+3"),
     ] {
         let text = STATUS.replace(from, to);
-        let parsed = Status::parse(text.as_bytes());
-        // A longer mask is the same number.
-        assert_eq!(parsed.is_ok(), to == "SigIgn:\t00", "{to}");
+        assert_eq!(Status::parse(text.as_bytes()), Err(Malformed), "{to}");
     }
     let deep: String = (0..34).map(|n| format!("\t{n}")).collect();
     assert_eq!(

@@ -1,0 +1,127 @@
+//! An identity as one line of text:
+//! `pidward-identity v=1 boot=… ns=… pid=… ticks=… inode=… pgid=… nonce=… sum=…`.
+//!
+//! Numbers are decimal, ids 32 lower-case hex digits, `-` stands for what is not known. The sum is over all before ` sum=`: 16 hex digits
+//! of FNV-1a (64 bit), against torn writes and typing errors, not against anybody who means it.
+#![forbid(unsafe_code)]
+
+use core::{
+    fmt::{self, Write},
+    str::{self, FromStr},
+};
+
+use heapless::String;
+
+use super::Identity;
+use crate::{Id128, Pid};
+
+/// Most bytes of a line, without a newline.
+pub const LINE_MAX: usize = 256;
+
+const HEAD: &[u8] = b"pidward-identity v=";
+const SUM: &[u8] = b" sum=";
+
+/// Why a line is no identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LineError {
+    /// More than [`LINE_MAX`] bytes.
+    TooLong,
+    /// It is cut, or a byte of it was changed.
+    Torn,
+    /// Of a later version than 1.
+    Newer,
+    /// Something else.
+    Malformed,
+}
+
+impl Identity {
+    /// Parses a line, with its newline or without.
+    ///
+    /// # Errors
+    /// [`LineError`]; nothing is guessed.
+    pub fn parse(line: &[u8]) -> Result<Identity, LineError> {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if line.len() > LINE_MAX {
+            return Err(LineError::TooLong);
+        }
+        let Some(rest) = line.strip_prefix(HEAD) else {
+            return Err(if HEAD.starts_with(line) { LineError::Torn } else { LineError::Malformed });
+        };
+        let mut words = rest.split(|&b| b == b' ');
+        match words.next().and_then(number::<u32>) {
+            Some(1) => {}
+            Some(2..) => return Err(LineError::Newer),
+            _ => return Err(LineError::Malformed),
+        }
+        let at = line.len().checked_sub(SUM.len().saturating_add(16)).ok_or(LineError::Torn)?;
+        let (body, sum) = line.split_at_checked(at).ok_or(LineError::Torn)?;
+        if sum.strip_prefix(SUM) != Some(hex(fnv1a(body)).as_bytes()) {
+            return Err(LineError::Torn);
+        }
+        fields(words).ok_or(LineError::Malformed)
+    }
+}
+
+/// What stands between version and sum, in its one order.
+fn fields<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Identity> {
+    let mut value = |key: &str| words.next()?.strip_prefix(key.as_bytes())?.strip_prefix(b"=");
+    let identity = Identity {
+        boot: Id128::parse(value("boot")?)?,
+        pid_ns: number(value("ns")?)?,
+        pid: number(value("pid")?).and_then(Pid::new)?,
+        start_ticks: number(value("ticks")?)?,
+        inode: known(value("inode")?, number)?,
+        pgid: known(value("pgid")?, |text| number(text).and_then(Pid::new))?,
+        nonce: known(value("nonce")?, Id128::parse)?,
+    };
+    // Compared before.
+    value("sum")?;
+    words.next().is_none().then_some(identity)
+}
+
+fn known<T>(text: &[u8], parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<Option<T>> {
+    if text == b"-" { Some(None) } else { parse(text).map(Some) }
+}
+
+/// Decimal digits without a leading zero: one number has one text.
+fn number<T: FromStr>(text: &[u8]) -> Option<T> {
+    let plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
+    str::from_utf8(text).ok().filter(|_| plain)?.parse().ok()
+}
+
+/// The line, without a newline. [`Identity::parse`] takes it.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { boot, pid_ns, pid, start_ticks, .. } = self;
+        // Always fits: every field at its longest makes 227 bytes.
+        let mut line: String<LINE_MAX> = String::new();
+        write!(line, "pidward-identity v=1 boot={boot} ns={pid_ns} pid={pid} ticks={start_ticks}")?;
+        field(&mut line, "inode", self.inode)?;
+        field(&mut line, "pgid", self.pgid)?;
+        field(&mut line, "nonce", self.nonce)?;
+        let sum = hex(fnv1a(line.as_bytes()));
+        write!(f, "{line} sum={sum}")
+    }
+}
+
+fn field(line: &mut String<LINE_MAX>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
+    match value {
+        Some(value) => write!(line, " {name}={value}"),
+        None => write!(line, " {name}=-"),
+    }
+}
+
+fn hex(sum: u64) -> String<16> {
+    let mut text = String::new();
+    // Always fits.
+    let _ = write!(text, "{sum:016x}");
+    text
+}
+
+/// FNV-1a, 64 bit.
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
