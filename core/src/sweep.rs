@@ -18,12 +18,12 @@ use crate::{
 
 /// What proves that a process is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It carries the nonce of this spawn: it is the child or descends from it. The better one where it is known: a group's number may
-    /// have become that of another child of ours.
+pub enum Proof<'a> {
+    /// It carries the nonce of this spawn: it is the child or descends from it. The best one where it is known: a group's number may have
+    /// become that of another child of ours.
     Nonce(Id128),
-    /// It carries a run entry.
-    Cookie(Cookie),
+    /// It carries a run entry, and is of this kind and name or descends from such a child.
+    Named(ChildKind, &'a str, Cookie),
 }
 
 /// What a scan came across.
@@ -53,7 +53,7 @@ pub fn members(
     host: &Host,
     pgid: Pid,
     names: &Names<'_>,
-    proof: Proof,
+    proof: Proof<'_>,
     mut visit: impl FnMut(&Process),
 ) -> Result<Seen, ProcError> {
     let proc = host.proc()?;
@@ -88,7 +88,7 @@ fn member(
     pid: Pid,
     pgid: Pid,
     names: &Names<'_>,
-    proof: Proof,
+    proof: Proof<'_>,
 ) -> Result<Option<Process>, Miss> {
     let miss = |e| if e == ProcError::Gone { Miss::Moved } else { Miss::Unproven };
     let looked = proc.process(pid).and_then(|dir| Ok((dir.stat()?, dir)));
@@ -98,23 +98,23 @@ fn member(
         // Whoever cannot be looked at cannot be in a group of ours that we could read.
         Err(_) => return Ok(None),
     };
-    if stat.pgrp != pgid.raw() || stat.is_ended() || stat.is_kernel_thread() {
+    if stat.pgrp != pgid.raw() || stat.is_ended() {
         return Ok(None);
     }
-    let cookie = match proof {
-        Proof::Cookie(cookie) => cookie,
-        Proof::Nonce(_) => Cookie::Any,
+    let (kind, service, cookie) = match proof {
+        Proof::Named(kind, service, cookie) => (kind, service, cookie),
+        Proof::Nonce(_) => (ChildKind::Task, "", Cookie::Any),
     };
-    let mut scan = Scan::new(names, Markers::new(names, ChildKind::Task, ""), cookie);
+    let mut scan = Scan::new(names, Markers::new(names, kind, service), cookie);
     match dir.environ(|piece| scan.feed(piece)).map_err(miss)? {
         Environ::Bytes(_) => {}
-        Environ::Empty | Environ::Ended => return Err(Miss::Moved),
-        Environ::KernelThread => return Ok(None),
+        // A kernel thread is in no group that a process has made.
+        _ => return Err(Miss::Moved),
     }
     let carried = scan.carried();
     let ours = match proof {
         Proof::Nonce(nonce) => carried.nonce == Some(nonce),
-        Proof::Cookie(_) => carried.tree == Tree::Ours,
+        Proof::Named(..) => carried.tree == Tree::Ours && carried.named,
     };
     if ours { Ok(Some(Process::of_dir(dir))) } else { Err(Miss::Unproven) }
 }

@@ -13,6 +13,7 @@ use std::{
 
 use crate::{
     drain::Drain,
+    identity::{Identity, unreadable},
     prepare::ParentEnds,
     spawner::{Ended, Entry, Shared, end_tree, lock},
     stdio::{ChildStderr, ChildStdin, ChildStdout},
@@ -73,6 +74,16 @@ impl Child {
     /// Its process group, if it was started as the leader of one.
     pub fn pgid(&self) -> Option<u32> {
         self.entry.child.pgid().map(Pid::get)
+    }
+
+    /// Who it is, to be written down: another process, or this program after a restart, can verify and stop it by that.
+    ///
+    /// # Errors
+    /// It has ended and was reaped (`NotFound`), or there is no `/proc` of this pid namespace (`Unsupported`).
+    pub fn identity(&self) -> io::Result<Identity> {
+        self.check_ours()?;
+        let host = self.entry.ground.host();
+        host.identity(&self.entry.child, self.entry.about.nonce).map(Identity).map_err(unreadable)
     }
 
     /// By which mechanisms the kernel kept each promise of this spawn.

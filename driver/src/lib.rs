@@ -5,6 +5,7 @@ mod child;
 mod command;
 mod drain;
 mod error;
+mod identity;
 mod members;
 mod names;
 mod prepare;
@@ -17,11 +18,12 @@ mod stop;
 pub use child::{Child, ChildState};
 pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
 pub use error::{Limit, SpawnError, SpawnErrorKind};
+pub use identity::{Field, Identity, IdentityError, StopOwned, Verdict, Why, is_running, verify};
 pub use names::{
     AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV,
     NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError, TASK_NAME_ENV, TREE_ENV,
 };
-pub use pidward_core::{Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
+pub use pidward_core::{Errno, Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
 pub use probe::{
     environ_has_entries, environ_identifies_api_server, environ_identifies_child,
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,

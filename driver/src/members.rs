@@ -1,11 +1,16 @@
 //! Who is left of a child and its group.
 
 use pidward_core::{
-    Pid,
-    procfs::{Proc, ProcError},
+    Pid, Signal,
+    procfs::{self, Proc, ProcError},
+    signal::SignalError,
+    sweep::{self, Proof},
 };
 
-use crate::{spawner::Entry, stop::Survivor};
+use crate::{
+    spawner::{Entry, Ground},
+    stop::Survivor,
+};
 
 /// The child, if it has not ended, and the living members of the group it was started as the leader of.
 ///
@@ -16,13 +21,18 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
     let leader = entry.pid();
     let proc = Proc::open();
     if !ended {
-        let stat = proc.as_ref().ok().and_then(|proc| proc.process(leader).ok()?.stat().ok());
-        let state = stat.map_or('?', |stat| stat.state.letter().into());
-        left.push(Survivor { pid: leader.get(), state });
+        left.push(survivor(leader));
     }
     let Some(pgid) = entry.child.pgid() else { return left };
-    if entry.group_is_gone() {
-        return left;
+    match entry.ask_group() {
+        Err(SignalError::Gone | SignalError::NoGroup) => return left,
+        // The number may be that of a stranger's group by now: only who proves to be ours counts.
+        Err(SignalError::Unpinned) => {
+            let Some(nonce) = entry.about.nonce else { return left };
+            left.extend(proven(&entry.ground, pgid, Proof::Nonce(nonce)));
+            return left;
+        }
+        _ => {}
     }
     let listed = proc.and_then(|proc| {
         proc.pids(|pid| {
@@ -36,6 +46,49 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
         left.push(Survivor { pid: pgid.get(), state: '?' });
     }
     left
+}
+
+/// Somebody who lives, with the state that it shows.
+pub(crate) fn survivor(pid: Pid) -> Survivor {
+    Survivor { pid: pid.get(), state: procfs::stat(pid).map_or('?', |stat| stat.state.letter().into()) }
+}
+
+/// Who lives in the group and proves to be ours. Where `/proc` cannot be read whoever may be left is left.
+pub(crate) fn proven(ground: &Ground, pgid: Pid, proof: Proof<'_>) -> Vec<Survivor> {
+    let mut left = Vec::new();
+    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |process| {
+        left.push(survivor(process.pid()));
+    });
+    if seen.is_err() && left.is_empty() {
+        left.push(Survivor { pid: pgid.get(), state: '?' });
+    }
+    left
+}
+
+/// Sends a signal to every living member of the group that proves to be ours, but not to `except`.
+///
+/// # Errors
+/// [`SignalError::Gone`]: there is none. [`SignalError::Unpinned`]: there are members, and none proves to be ours.
+pub(crate) fn signal(
+    ground: &Ground,
+    pgid: Pid,
+    proof: Proof<'_>,
+    except: Option<Pid>,
+    signal: Signal,
+) -> Result<(), SignalError> {
+    let mut sent = Err(SignalError::Gone);
+    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |process| {
+        if Some(process.pid()) != except {
+            let reached = process.signal(signal);
+            // One that was reached is enough.
+            sent = sent.or(reached);
+        }
+    });
+    match seen {
+        Ok(seen) if seen.unproven > 0 && sent == Err(SignalError::Gone) => Err(SignalError::Unpinned),
+        Ok(_) => sent,
+        Err(_) => Err(SignalError::Unpinned),
+    }
 }
 
 /// The process, if it lives and is in the group.

@@ -4,7 +4,7 @@ use std::{error, fmt, io, str::FromStr};
 
 use pidward_core::{
     Id128,
-    marker::Names,
+    marker::{self, Names},
     name::{self, NameError},
 };
 
@@ -60,11 +60,16 @@ impl ChildKind {
 
     /// The variable that holds the service name of a child of this kind.
     pub const fn marker_env(self) -> &'static str {
+        self.core().marker_env()
+    }
+
+    /// The same, as core has it.
+    pub(crate) const fn core(self) -> marker::ChildKind {
         match self {
-            ChildKind::Agent => AGENT_NAME_ENV,
-            ChildKind::Mcp => MCP_SERVICE_ID_ENV,
-            ChildKind::Api => API_SERVER_ENV,
-            ChildKind::Task => TASK_NAME_ENV,
+            ChildKind::Agent => marker::ChildKind::Agent,
+            ChildKind::Mcp => marker::ChildKind::Mcp,
+            ChildKind::Api => marker::ChildKind::Api,
+            ChildKind::Task => marker::ChildKind::Task,
         }
     }
 }

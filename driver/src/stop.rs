@@ -4,14 +4,14 @@
 //! the wall clock: times are counted from the beginning of the stop, on the monotonic clock.
 
 use std::{
-    os::unix::process::ExitStatusExt,
+    os::{fd::BorrowedFd, unix::process::ExitStatusExt},
     process::ExitStatus,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use pidward_core::{
-    Signal,
+    Pid, Signal,
     ladder::{Action, Event, Graces, Ladder, Outcome, Rung},
     signal::SignalError,
 };
@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::{
     members,
     say::say,
-    spawner::{Entry, Shared},
+    spawner::{Entry, POLL_INTERVAL, Shared},
 };
 
 /// How long after SIGKILL the kernel may take before the rest counts as survivors.
@@ -83,35 +83,114 @@ impl StopReport {
     }
 }
 
+/// What a stop is for: a process and its group, however they are held.
+pub(crate) trait Tree {
+    /// The first process.
+    fn pid(&self) -> Pid;
+    /// Whether that process has ended.
+    fn has_ended(&self) -> bool;
+    /// Readable once it has; `None` where it must be asked again and again.
+    fn end_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Sends a signal to everybody.
+    fn signal(&self, signal: Signal) -> Result<(), SignalError>;
+    /// Who lives; `ended`: the first process does not.
+    fn left(&self, ended: bool) -> Vec<Survivor>;
+    /// The status of the first process, if it is known.
+    fn status(&self) -> Option<ExitStatus>;
+    /// Nobody is left.
+    fn finish(&self);
+}
+
+/// A child of this program.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    entry: Arc<Entry>,
+    shared: Arc<Shared>,
+}
+
+impl Tree for Ours {
+    fn pid(&self) -> Pid {
+        self.entry.pid()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared.look(&self.entry).is_some()
+    }
+
+    fn end_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.entry.as_fd())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), SignalError> {
+        self.entry.signal_tree(signal)
+    }
+
+    fn left(&self, ended: bool) -> Vec<Survivor> {
+        members::left(&self.entry, ended)
+    }
+
+    fn status(&self) -> Option<ExitStatus> {
+        self.entry.ended().flatten().map(|exit| ExitStatus::from_raw(exit.status.raw()))
+    }
+
+    fn finish(&self) {
+        // Its group is empty: nothing is pinned by a zombie any more.
+        let _ = self.entry.child.try_reap();
+    }
+}
+
 /// A stop under way, for programs with a loop of their own: [`step`](Stopping::step) never blocks.
 #[derive(Debug)]
 #[must_use = "a stop that is not stepped does nothing"]
-pub struct Stopping {
-    shared: Arc<Shared>,
-    began: Instant,
-    climbs: Vec<Climb>,
+pub struct Stopping(Climbs<Ours>);
+
+impl Stopping {
+    pub(crate) fn new(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> Stopping {
+        let ours = |entry: &Arc<Entry>| Ours { entry: Arc::clone(entry), shared: Arc::clone(shared) };
+        Stopping(Climbs::new(entries.iter().map(ours), grace))
+    }
+
+    /// Does what is due. The report, once the stop is over.
+    pub fn step(&mut self) -> Option<StopReport> {
+        self.0.step()
+    }
+
+    /// No more grace: the next step sends SIGKILL.
+    pub fn hurry(&mut self) {
+        self.0.hurry();
+    }
+
+    /// How long until a step is due; zero if one is. A child's end makes one due at any time.
+    pub fn due_in(&self) -> Duration {
+        self.0.due_in()
+    }
 }
 
-/// One child on the ladder.
+/// All that are stopped at once.
 #[derive(Debug)]
-struct Climb {
-    entry: Arc<Entry>,
+pub(crate) struct Climbs<T> {
+    began: Instant,
+    climbs: Vec<Climb<T>>,
+}
+
+/// One of them on the ladder.
+#[derive(Debug)]
+struct Climb<T> {
+    tree: T,
     ladder: Ladder,
     started: bool,
     leader_seen: bool,
     done: Option<Stopped>,
 }
 
-impl Stopping {
-    pub(crate) fn new(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> Stopping {
-        let climbs = entries.iter().map(|entry| Climb::new(Arc::clone(entry), grace)).collect();
-        Stopping { shared: Arc::clone(shared), began: Instant::now(), climbs }
+impl<T: Tree> Climbs<T> {
+    pub(crate) fn new(trees: impl Iterator<Item = T>, grace: Duration) -> Climbs<T> {
+        Climbs { began: Instant::now(), climbs: trees.map(|tree| Climb::new(tree, grace)).collect() }
     }
 
-    /// Does what is due. The report, once the stop is over.
-    pub fn step(&mut self) -> Option<StopReport> {
+    fn step(&mut self) -> Option<StopReport> {
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
-            climb.step(&self.shared, self.began);
+            climb.step(self.began);
         }
         if self.climbs.iter().any(|climb| climb.done.is_none()) {
             return None;
@@ -119,30 +198,40 @@ impl Stopping {
         Some(StopReport { children: self.climbs.iter_mut().filter_map(|climb| climb.done.take()).collect() })
     }
 
-    /// No more grace: the next step sends SIGKILL.
-    pub fn hurry(&mut self) {
+    fn hurry(&mut self) {
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
             climb.started = true;
             climb.feed(self.began, Event::Force);
         }
     }
 
-    /// How long until a step is due; zero if one is. A child's end makes one due at any time.
-    pub fn due_in(&self) -> Duration {
+    fn due_in(&self) -> Duration {
         let now = self.began.elapsed();
         let open = self.climbs.iter().filter(|climb| climb.done.is_none());
         let due = open.map(|climb| climb.ladder.next_deadline().unwrap_or(now)).min();
         due.map_or(Duration::ZERO, |due| due.saturating_sub(now))
     }
 
-    /// Blocks until a step is due or a child has ended.
+    /// Blocks until a step is due or a process has ended.
     fn block(&self) {
-        let ends: Vec<_> =
-            self.climbs.iter().filter(|climb| !climb.leader_seen).map(|climb| climb.entry.as_fd()).collect();
+        let waited = || self.climbs.iter().filter(|climb| !climb.leader_seen);
+        let ends: Vec<_> = waited().filter_map(|climb| climb.tree.end_fd()).collect();
+        let all = ends.len() == waited().count();
         let mut fds: Vec<_> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        let timeout = Timespec::try_from(self.due_in()).ok();
+        let due = self.due_in();
+        let timeout = Timespec::try_from(if all { due } else { due.min(POLL_INTERVAL) }).ok();
         // An interruption is a wake-up like any other.
         let _ = poll(&mut fds, timeout.as_ref());
+    }
+
+    /// To the end: within grace + kill limit, the ladder always does.
+    pub(crate) fn run(mut self) -> StopReport {
+        loop {
+            if let Some(report) = self.step() {
+                return report;
+            }
+            self.block();
+        }
     }
 }
 
@@ -151,14 +240,7 @@ pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration)
     if !shared.is_ours() {
         return StopReport { children: entries.iter().map(|entry| untouched(entry)).collect() };
     }
-    let mut stopping = Stopping::new(shared, entries, grace);
-    // Ends within grace + kill limit: the ladder always does.
-    loop {
-        if let Some(report) = stopping.step() {
-            return report;
-        }
-        stopping.block();
-    }
+    Stopping::new(shared, entries, grace).0.run()
 }
 
 /// A forked copy of the program was to stop it: it is not the copy's child, and nothing of it is known here.
@@ -168,18 +250,18 @@ fn untouched(entry: &Entry) -> Stopped {
     Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors }
 }
 
-impl Climb {
-    fn new(entry: Arc<Entry>, grace: Duration) -> Climb {
+impl<T: Tree> Climb<T> {
+    fn new(tree: T, grace: Duration) -> Climb<T> {
         let graces = Graces { ask: None, term: grace, kill_limit: KILL_LIMIT };
-        Climb { entry, ladder: Ladder::new(graces), started: false, leader_seen: false, done: None }
+        Climb { tree, ladder: Ladder::new(graces), started: false, leader_seen: false, done: None }
     }
 
-    fn step(&mut self, shared: &Arc<Shared>, began: Instant) {
+    fn step(&mut self, began: Instant) {
         if !self.started {
             self.started = true;
             self.feed(began, Event::Start);
         }
-        if !self.leader_seen && shared.look(&self.entry).is_some() {
+        if !self.leader_seen && self.tree.has_ended() {
             self.leader_seen = true;
             self.feed(began, Event::LeaderEnded);
         }
@@ -219,9 +301,9 @@ impl Climb {
             Rung::Kill | Rung::Sweep => &[Signal::KILL],
         };
         for &signal in signals {
-            match self.entry.signal_tree(signal) {
+            match self.tree.signal(signal) {
                 Ok(()) | Err(SignalError::Gone) => {}
-                Err(e) => say!(warn, "{signal} to the group of process {}: {e:?}", self.entry.pid()),
+                Err(e) => say!(warn, "{signal} to the group of process {}: {e:?}", self.tree.pid()),
             }
         }
     }
@@ -232,7 +314,7 @@ impl Climb {
     }
 
     fn left(&self) -> Vec<Survivor> {
-        members::left(&self.entry, self.leader_seen)
+        self.tree.left(self.leader_seen)
     }
 
     fn report(&self, outcome: Outcome, began: Instant) -> Stopped {
@@ -241,12 +323,11 @@ impl Climb {
             Outcome::Survived => (Some(Rung::Sweep), self.left()),
         };
         if self.leader_seen && survivors.is_empty() {
-            // Its group is empty: nothing is pinned by a zombie any more.
-            let _ = self.entry.child.try_reap();
+            self.tree.finish();
         }
         Stopped {
-            pid: self.entry.pid().get(),
-            status: self.entry.ended().flatten().map(|exit| ExitStatus::from_raw(exit.status.raw())),
+            pid: self.tree.pid().get(),
+            status: self.tree.status(),
             rung,
             took: began.elapsed(),
             survivors,

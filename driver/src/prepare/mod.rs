@@ -37,6 +37,8 @@ use strings::Strings;
 use crate::{
     command::{Command, Settings},
     error::SpawnError,
+    names::ChildKind,
+    spawner::About,
     stdio::{ChildStderr, ChildStdin, ChildStdout, Kind, Stdio},
 };
 
@@ -79,6 +81,7 @@ impl AsFd for Source {
 /// It holds the child's ends of the pipes. Whoever has spawned drops it before telling the asker, or the asker
 /// waits for an end of file that does not come.
 pub(crate) struct Prepared {
+    pub(crate) about: About,
     program: OsString,
     argv: Strings,
     environ: Strings,
@@ -122,7 +125,12 @@ impl Prepared {
         let (program, settings) = (cmd.program.clone(), cmd.settings.clone());
         let mask = settings.keep_mask.then(signal::blocked).transpose();
         let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
-        Ok((Prepared { program, argv, environ, paths, cwd, fds, settings, mask, room: Vec::new() }, ends))
+        let name = cmd.service.clone().map(|service| (cmd.kind.unwrap_or(ChildKind::Task), service));
+        let about = About { kill_on_drop: cmd.kill_on_drop, nonce: None, name };
+        Ok((
+            Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask, room: Vec::new() },
+            ends,
+        ))
     }
 
     /// One more entry of the environment, in place of any of that name. `name` and `value` are ours: without NUL, the

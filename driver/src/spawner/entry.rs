@@ -13,20 +13,24 @@ use pidward_core::{
     reap::{Exit, ReapError},
     signal::{GroupMeans, SignalError},
     spawn,
+    sweep::Proof,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use super::queue::lock;
-use crate::say::say;
+use super::{
+    ground::{About, Ground},
+    queue::lock,
+};
+use crate::{members, say::say};
 
 /// How a child ended; `None` when somebody else took its status and the kernel does not remember.
 pub(crate) type Ended = Option<Exit>;
 
 /// How often a child without a pidfd is asked whether it has ended.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The thread that made a child. While it lives, its children get no death signal.
 #[derive(Debug, Default)]
@@ -47,7 +51,8 @@ pub(crate) struct Entry {
     pub(crate) child: spawn::Child,
     maker: Arc<Maker>,
     means: GroupMeans,
-    kill_on_drop: bool,
+    pub(crate) about: About,
+    pub(crate) ground: Arc<Ground>,
     /// A [`Child`](crate::Child) holds it.
     owned: AtomicBool,
     /// There is no event for its end.
@@ -64,7 +69,8 @@ impl Entry {
         child: spawn::Child,
         maker: Arc<Maker>,
         means: GroupMeans,
-        kill_on_drop: bool,
+        about: About,
+        ground: Arc<Ground>,
         stand_in: Option<OwnedFd>,
     ) -> Entry {
         maker.children.fetch_add(1, Ordering::AcqRel);
@@ -73,7 +79,8 @@ impl Entry {
             child,
             maker,
             means,
-            kill_on_drop,
+            about,
+            ground,
             owned: AtomicBool::new(true),
             polled: AtomicBool::new(false),
             ended: Mutex::default(),
@@ -99,7 +106,7 @@ impl Entry {
     }
 
     pub(crate) const fn kill_on_drop(&self) -> bool {
-        self.kill_on_drop
+        self.about.kill_on_drop
     }
 
     /// Its owner lets go. A zombie that was kept so that its group's number stays ours goes too.
@@ -183,15 +190,22 @@ impl Entry {
         if self.ended().is_some() { Err(SignalError::Gone) } else { self.child.signal(signal) }
     }
 
-    /// Whether its group is known to have no member, not even a zombie.
-    pub(crate) fn group_is_gone(&self) -> bool {
-        matches!(self.child.ask_group(self.means), Err(SignalError::Gone | SignalError::NoGroup))
+    /// Whether its group has a member, a zombie at least.
+    pub(crate) fn ask_group(&self) -> Result<(), SignalError> {
+        self.child.ask_group(self.means)
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.
     pub(crate) fn signal_tree(&self, signal: Signal) -> Result<(), SignalError> {
         match self.child.signal_group(signal, self.means) {
             Err(SignalError::NoGroup) => self.signal(signal),
+            // Nothing keeps the number: whoever proves to be a member is reached by itself.
+            Err(SignalError::Unpinned) => match (self.child.pgid(), self.about.nonce) {
+                (Some(pgid), Some(nonce)) => {
+                    members::signal(&self.ground, pgid, Proof::Nonce(nonce), None, signal)
+                }
+                _ => Err(SignalError::Unpinned),
+            },
             other => other,
         }
     }

@@ -41,12 +41,15 @@ use crate::{
 mod builder;
 mod entry;
 mod events;
+mod ground;
+mod owned;
 mod queue;
 mod shared;
 mod thread_main;
 
 pub(crate) use self::{
-    entry::{Ended, Entry},
+    entry::{Ended, Entry, POLL_INTERVAL},
+    ground::{About, Ground},
     queue::lock,
     shared::Shared,
     thread_main::end_tree,
@@ -175,7 +178,7 @@ impl Spawner {
         shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
         let patience = cmd.deadline.or(shared.config.deadline);
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
-        let ask = Ask::new(prepared, cmd.kill_on_drop);
+        let ask = Ask::new(prepared);
         match shared.queue.push(Arc::clone(&ask)) {
             Ok(()) => self.await_reply(&ask, deadline).map(|entry| (entry, ends)),
             Err(Refused::Full) => Err(SpawnError::queue_full()),
@@ -287,7 +290,7 @@ fn spawn_here(shared: &Arc<Shared>, cmd: &Command, stdio: DefaultStdio) -> Resul
     let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
     shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
     let child = thread_main::spawn_here(&mut prepared)?;
-    let entry = shared.adopt(child, cmd.get_program(), &Arc::default(), cmd.kill_on_drop)?;
+    let entry = shared.adopt(child, cmd.get_program(), &Arc::default(), prepared.about)?;
     Ok(Child::new(entry, Arc::clone(shared), ends))
 }
 

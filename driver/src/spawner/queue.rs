@@ -40,19 +40,18 @@ pub(crate) struct Ask {
 /// What the spawner thread needs of a request.
 pub(crate) struct Work {
     pub(super) prepared: Prepared,
-    pub(super) kill_on_drop: bool,
     /// Tries so far that failed with something that may pass.
     pub(super) tries: u32,
 }
 
 impl Ask {
-    pub(super) fn new(prepared: Prepared, kill_on_drop: bool) -> Arc<Ask> {
+    pub(super) fn new(prepared: Prepared) -> Arc<Ask> {
         Arc::new(Ask {
             state: AtomicU8::new(QUEUED),
             reply: Mutex::new(None),
             asker: thread::current(),
             slot: Slot::new(),
-            work: Mutex::new(Some(Work { prepared, kill_on_drop, tries: 0 })),
+            work: Mutex::new(Some(Work { prepared, tries: 0 })),
         })
     }
 

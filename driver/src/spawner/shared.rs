@@ -13,7 +13,7 @@ use std::{
 };
 
 use pidward_core::{
-    Signal,
+    Id128, Signal,
     signal::{self, GroupMeans},
     spawn,
 };
@@ -26,6 +26,7 @@ use rustix::{
 use super::{
     builder::{Config, OnLastDrop},
     entry::{Entry, Maker, POLL_INTERVAL},
+    ground::{About, Ground},
     queue::{Queue, lock},
 };
 use crate::{
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     pub(super) queue: Queue,
     pub(super) means: GroupMeans,
     pub(super) markers: Markers,
+    pub(crate) ground: Arc<Ground>,
     children: Mutex<HashMap<u64, Arc<Entry>>>,
     pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
     pub(super) joins: Mutex<Vec<JoinHandle<()>>>,
@@ -86,6 +88,7 @@ impl Shared {
             config,
             means,
             markers,
+            ground: Arc::default(),
             children: Mutex::default(),
             lanes: Mutex::default(),
             joins: Mutex::default(),
@@ -120,7 +123,7 @@ impl Shared {
         child: spawn::Child,
         program: &OsStr,
         maker: &Arc<Maker>,
-        kill_on_drop: bool,
+        about: About,
     ) -> Result<Arc<Entry>, SpawnError> {
         let stand_in = match child.pidfd() {
             Some(_) => None,
@@ -133,7 +136,8 @@ impl Shared {
             },
         };
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry::new(key, child, Arc::clone(maker), self.means, kill_on_drop, stand_in);
+        let (maker, ground) = (Arc::clone(maker), Arc::clone(&self.ground));
+        let entry = Entry::new(key, child, maker, self.means, about, ground, stand_in);
         let entry = Arc::new(entry);
         lock(&self.children).insert(key, Arc::clone(&entry));
         match entry.child.pidfd() {
@@ -278,7 +282,9 @@ impl Shared {
     /// Sets what every child of this spawner carries.
     pub(super) fn stamp(&self, prepared: &mut Prepared) -> io::Result<()> {
         prepared.stamp(&self.markers.tree_name, &self.markers.tree_value);
-        prepared.stamp(NONCE_ENV, &fresh_id()?);
+        let nonce = Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()))?;
+        prepared.about.nonce = Some(nonce);
+        prepared.stamp(NONCE_ENV, &nonce.to_string());
         Ok(())
     }
 }

@@ -112,16 +112,18 @@ impl SpawnerThread {
 
     fn attempt(&mut self, ask: &Ask) -> Outcome {
         let mut work = ask.work();
-        let Some(Work { prepared, kill_on_drop, tries }) = &mut *work else {
+        let Some(Work { prepared, tries }) = &mut *work else {
             // Not reached: only the answer takes it away.
             return Outcome::Failed(SpawnError::reply_lost());
         };
         let launcher = &mut self.launcher;
         match prepared.with_plan(|plan| launcher.spawn(plan, ask.slot())) {
-            Ok(child) => match self.shared.adopt(child, prepared.program(), &self.maker, *kill_on_drop) {
-                Ok(entry) => Outcome::Child(entry),
-                Err(error) => Outcome::Failed(error),
-            },
+            Ok(child) => {
+                match self.shared.adopt(child, prepared.program(), &self.maker, prepared.about.clone()) {
+                    Ok(entry) => Outcome::Child(entry),
+                    Err(error) => Outcome::Failed(error),
+                }
+            }
             Err(error) => match delay(error, *tries, jitter()) {
                 Some(wait) => {
                     *tries += 1;

@@ -4,6 +4,9 @@ use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
 
 pub(crate) const RUN: &str = "run";
 pub(crate) const DOCTOR: &str = "doctor";
+pub(crate) const VERIFY: &str = "verify";
+/// All of them, for a line that expects one.
+pub(crate) const COMMANDS: &str = "run, verify or doctor";
 
 const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
@@ -31,6 +34,18 @@ Exit codes:
 
 Variables: PIDWARD_LOG stands for --log where it is not given; NO_COLOR (not empty) turns colours off.";
 
+const VERIFY_EXIT: &str = "\
+Without --identity the number must carry the markers of that kind and name and of a supervisor's run, of whatever
+installation. What is absent or cannot be read proves nothing: then the answer is unknown.
+
+Exit codes:
+  0    same: it is that process, and it lives
+  1    it is not: recycled, gone or not-ours
+  2    bad input
+  5    unknown
+
+Variables: PIDWARD_LOG stands for --log where it is not given.";
+
 /// Everything that can be said.
 pub(crate) fn command() -> Command {
     Command::new("pidward")
@@ -40,7 +55,7 @@ pub(crate) fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .after_help("Exit codes: see the help of each command; 2 for a command that is not known.")
-        .subcommands([run(), doctor()])
+        .subcommands([run(), verify(), doctor()])
 }
 
 fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -84,6 +99,27 @@ fn run() -> Command {
                 .help("The program and its arguments"),
         ])
         .after_help(RUN_EXIT)
+}
+
+fn verify() -> Command {
+    Command::new(VERIFY)
+        .display_name("pidward")
+        .about("Says whether a number is the process that it is said to be")
+        .override_usage("pidward verify [OPTIONS] PID (--name NAME [--kind KIND] | --identity LINE)")
+        .args([
+            Arg::new("pid")
+                .value_name("PID")
+                .value_parser(OsStringValueParser::new())
+                .allow_hyphen_values(true)
+                .required(true)
+                .help("The number"),
+            value("name", "NAME", "The name that the process is said to have").conflicts_with("identity"),
+            value("kind", "KIND", "agent, mcp, api or task [default: task]").requires("name"),
+            value("identity", "LINE", "What was written down about it when it was started"),
+            flag("json", "One JSON object"),
+            log(),
+        ])
+        .after_help(VERIFY_EXIT)
 }
 
 fn doctor() -> Command {

@@ -65,15 +65,21 @@ fn line(error: &clap::Error, run: bool) -> String {
             let word = text(error, ContextKind::InvalidSubcommand);
             let nearest = text(error, ContextKind::SuggestedSubcommand);
             match nearest.as_str() {
-                "" => format!("unknown command '{word}': expected run or doctor"),
+                "" => format!("unknown command '{word}': expected {}", args::COMMANDS),
                 nearest => format!("unknown command '{word}': expected '{nearest}'?"),
             }
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "no command: expected run or doctor".to_owned()
+            format!("no command: expected {}", args::COMMANDS)
         }
-        ErrorKind::MissingRequiredArgument => "no program: expected '-- PROGRAM [ARG]...'".to_owned(),
-        ErrorKind::ArgumentConflict => format!("'{option}' is given twice: expected once"),
+        ErrorKind::MissingRequiredArgument if run => "no program: expected '-- PROGRAM [ARG]...'".to_owned(),
+        ErrorKind::MissingRequiredArgument => format!("no '{}': expected it", word.replace(['<', '>'], "")),
+        ErrorKind::ArgumentConflict => match text(error, ContextKind::PriorArg).split(' ').next() {
+            Some(other) if !other.is_empty() && other != option => {
+                format!("'{option}' beside '{other}': expected one of them")
+            }
+            _ => format!("'{option}' is given twice: expected once"),
+        },
         ErrorKind::InvalidValue if option.starts_with('-') => {
             format!("no value for '{option}': expected one after it")
         }

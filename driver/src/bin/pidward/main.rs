@@ -1,4 +1,5 @@
-//! The command `pidward`: runs a program that cannot outlive it, and says what this system keeps of the promises.
+//! The command `pidward`: runs a program that cannot outlive it, says who a process is and what this system keeps of the
+//! promises.
 //!
 //! Results go to standard output; everything else is one line on standard error that begins with `pidward: `. A
 //! reader that goes away (`pidward doctor | head -1`) ends it quietly.
@@ -10,8 +11,10 @@ mod args;
 mod doctor;
 mod environ;
 mod fault;
+mod names;
 mod output;
 mod run;
+mod verify;
 
 use fault::Fault;
 
@@ -24,8 +27,9 @@ fn main() -> ExitCode {
     let result = match matches.subcommand() {
         Some((args::RUN, matches)) => run::main(matches),
         Some((args::DOCTOR, matches)) => doctor::main(matches),
-        // Not reached: the parser asks for one of the two.
-        _ => Err(Fault::usage("a command is expected: run or doctor")),
+        Some((args::VERIFY, matches)) => verify::main(matches),
+        // Not reached: the parser asks for one of them.
+        _ => Err(Fault::usage(format!("no command: expected {}", args::COMMANDS))),
     };
     match result {
         Ok(code) => ExitCode::from(code),

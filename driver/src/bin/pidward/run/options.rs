@@ -14,7 +14,10 @@ use clap::ArgMatches;
 use pidward::{ChildKind, ServiceName, ServiceNameError};
 
 use super::users::{self, User};
-use crate::environ::{duration, given, invalid};
+use crate::{
+    environ::{duration, given, invalid},
+    names,
+};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -48,9 +51,11 @@ impl Options {
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
         let grace = given(matches, "grace", "PIDWARD_GRACE");
         Ok(Options {
-            name: one("name")
-                .map_or_else(|| default_name(&program).map_err(|e| e.to_string()), |name| self::name(name))?,
-            kind: one("kind").map_or(Ok(ChildKind::Task), |kind| self::kind(kind))?,
+            name: one("name").map_or_else(
+                || default_name(&program).map_err(|e| e.to_string()),
+                |name| names::name(name),
+            )?,
+            kind: one("kind").map_or(Ok(ChildKind::Task), |kind| names::kind(kind))?,
             grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
             pass_fds: many("pass-fd").map(|n| descriptor(n)).collect::<Result<_, _>>()?,
@@ -72,14 +77,6 @@ impl Options {
     }
 }
 
-fn name(value: &OsStr) -> Result<ServiceName, String> {
-    let name = value.to_str().and_then(|text| ServiceName::try_new(text).ok());
-    name.ok_or_else(|| {
-        let rule = "1 to 128 bytes of UTF-8 without NUL, '=', '/' and control characters, not '.' or '..'";
-        invalid(value, "--name", rule)
-    })
-}
-
 /// The base name of the program; each byte that breaks the rule for names becomes `-`.
 fn default_name(program: &OsStr) -> Result<ServiceName, ServiceNameError> {
     let base = Path::new(program).file_name().unwrap_or_default();
@@ -98,16 +95,6 @@ fn default_name(program: &OsStr) -> Result<ServiceName, ServiceNameError> {
         name.pop();
     }
     ServiceName::try_new(name).or_else(|_| ServiceName::try_new("-"))
-}
-
-fn kind(value: &OsStr) -> Result<ChildKind, String> {
-    match value.to_str() {
-        Some("agent") => Ok(ChildKind::Agent),
-        Some("mcp") => Ok(ChildKind::Mcp),
-        Some("api") => Ok(ChildKind::Api),
-        Some("task") => Ok(ChildKind::Task),
-        _ => Err(invalid(value, "--kind", "agent, mcp, api or task")),
-    }
 }
 
 fn is_null(value: &OsStr) -> Result<bool, String> {

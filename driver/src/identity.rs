@@ -1,0 +1,249 @@
+//! Who a process is, and stopping one that is not a child of this program.
+//!
+//! A number is an allegation. It is pinned, verified, and then only the pinned process is signalled: what has the number now and does
+//! not prove to be the process is left alone. Unknown is never yes.
+
+use std::{error, fmt, io, process::ExitStatus, str::FromStr, time::Duration};
+
+use pidward_core::{
+    Pid, Signal,
+    identity::{self, LineError, Process},
+    marker::Cookie,
+    procfs::{self, ProcError},
+    signal::SignalError,
+    sweep::Proof,
+};
+use rustix::fd::BorrowedFd;
+
+pub use pidward_core::identity::{Field, Verdict, Why};
+
+use crate::{
+    members::{self, survivor},
+    names::{ChildKind, ServiceName},
+    spawner::Ground,
+    stop::{Climbs, Stopped, Survivor, Tree},
+};
+
+/// What was written down about a process when it was started: an allegation until [`verify`](Identity::verify) has said otherwise.
+///
+/// As text it is one line (`Display`, `FromStr`), made to be kept in a file; a line that was cut or changed is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub(crate) identity::Identity);
+
+impl Identity {
+    /// Its pid. Only a number: it may be somebody else's by now.
+    pub const fn pid(&self) -> u32 {
+        self.0.pid.get()
+    }
+
+    /// Whether that very process lives. Blocks for up to 95 ms while it is in exec and nothing better than its environ can tell.
+    pub fn verify(&self) -> Verdict {
+        of(&Ground::default().verify(&self.0))
+    }
+
+    /// Stops the process and the group that it was started as the leader of: SIGTERM (with SIGCONT), SIGKILL after `grace`.
+    ///
+    /// Where the process itself has ended, what is left of its group is stopped: members that carry the nonce of its spawn.
+    pub fn stop(&self, grace: Duration) -> StopOwned {
+        stop_identity(&Ground::default(), &self.0, grace)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Identity {
+    type Err = IdentityError;
+
+    fn from_str(line: &str) -> Result<Identity, IdentityError> {
+        identity::Identity::parse(line.as_bytes()).map(Identity).map_err(IdentityError)
+    }
+}
+
+/// The text is no identity; Display says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdentityError(LineError);
+
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            LineError::TooLong => "the identity is longer than any can be",
+            LineError::Torn => "the identity is cut, or was changed: its sum is not right",
+            LineError::Newer => "the identity was written by a later version: expected v=1",
+            _ => "no identity: expected a line that begins with 'pidward-identity v=1'",
+        })
+    }
+}
+
+impl error::Error for IdentityError {}
+
+/// What became of a process that was to be stopped though it is not a child of this program.
+#[derive(Clone, Debug)]
+#[must_use = "it says whether anybody was stopped"]
+#[non_exhaustive]
+pub enum StopOwned {
+    /// It had ended before, and nobody was left of its group.
+    NotRunning,
+    /// Somebody else has the number ([`Verdict::NotOurs`], [`Verdict::Recycled`]): nothing was sent.
+    NotOurs(Verdict),
+    /// It has ended, and so has its group.
+    Stopped(Stopped),
+    /// Some of them live on.
+    Survived(Stopped),
+    /// It cannot be told who it is ([`Verdict::Unknown`]): nothing was sent.
+    Unverifiable(Verdict),
+}
+
+impl StopOwned {
+    /// What a report says.
+    pub(crate) fn of(stopped: Stopped) -> StopOwned {
+        if stopped.survivors.is_empty() { StopOwned::Stopped(stopped) } else { StopOwned::Survived(stopped) }
+    }
+}
+
+/// Whether a process other than the caller has this number and has not ended. What cannot be told counts as running; a thread's number,
+/// 0 and what is above `i32::MAX` do not.
+///
+/// Reaps nothing: a zombie has ended and stays for whoever waits for it.
+pub fn is_running(pid: u32) -> bool {
+    let Some(pid) = Pid::new(pid).filter(|pid| pid.get() != std::process::id()) else { return false };
+    match procfs::stat(pid) {
+        Ok(stat) => !stat.is_ended(),
+        Err(ProcError::Gone | ProcError::ThreadId) => false,
+        Err(_) => true,
+    }
+}
+
+/// Whether the number is, now, a child of this kind and name, of whatever installation: whoever means to act on the answer asks a
+/// [`Spawner`](crate::Spawner::verify), which knows its own. Blocks for up to 95 ms while the process is in exec.
+pub fn verify(pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
+    let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
+    of(&Ground::default().verify_named(pid, kind, service, Cookie::Any))
+}
+
+/// The verdict of a verification.
+pub(crate) fn of<T>(verified: &Result<T, Verdict>) -> Verdict {
+    verified.as_ref().err().copied().unwrap_or(Verdict::Same)
+}
+
+/// [`Identity::stop`], with what a spawner knows.
+pub(crate) fn stop_identity(ground: &Ground, known: &identity::Identity, grace: Duration) -> StopOwned {
+    let found = |process| {
+        let group = known.pgid.zip(known.nonce.map(Proof::Nonce));
+        Found { ground, pid: known.pid, process, group }
+    };
+    match ground.verify(known) {
+        Ok(process) => found(Some(process)).stop(grace),
+        Err(Verdict::Gone) => found(None).stop(grace),
+        Err(verdict) => untouched(verdict),
+    }
+}
+
+/// A number and a name, with the proof that a member of the group must give.
+pub(crate) fn stop_named(
+    ground: &Ground,
+    pid: Pid,
+    verified: Result<Process, Verdict>,
+    proof: Proof<'_>,
+    grace: Duration,
+) -> StopOwned {
+    let found = |process, group: bool| {
+        Found { ground, pid, process, group: group.then_some((pid, proof)) }.stop(grace)
+    };
+    match verified {
+        Ok(process) => {
+            let leads = procfs::stat(pid).is_ok_and(|stat| stat.pgrp == pid.raw());
+            found(Some(process), leads)
+        }
+        Err(Verdict::Gone) => found(None, true),
+        Err(verdict) => untouched(verdict),
+    }
+}
+
+fn untouched(verdict: Verdict) -> StopOwned {
+    match verdict {
+        Verdict::Unknown(_) => StopOwned::Unverifiable(verdict),
+        Verdict::Gone => StopOwned::NotRunning,
+        _ => StopOwned::NotOurs(verdict),
+    }
+}
+
+/// A verified process, or what an ended one has left of its group.
+struct Found<'a> {
+    ground: &'a Ground,
+    pid: Pid,
+    process: Option<Process>,
+    group: Option<(Pid, Proof<'a>)>,
+}
+
+impl Found<'_> {
+    fn stop(self, grace: Duration) -> StopOwned {
+        if self.process.is_none() && self.left(true).is_empty() {
+            return StopOwned::NotRunning;
+        }
+        match Climbs::new([self].into_iter(), grace).run().children.pop() {
+            Some(stopped) => StopOwned::of(stopped),
+            // Not reached: there is one report for the one.
+            None => StopOwned::NotRunning,
+        }
+    }
+}
+
+impl Tree for Found<'_> {
+    fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn has_ended(&self) -> bool {
+        self.process.as_ref().is_none_or(|process| process.has_ended() == Ok(true))
+    }
+
+    fn end_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().and_then(Process::pidfd)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), SignalError> {
+        let members = || match self.group {
+            Some((pgid, proof)) => members::signal(self.ground, pgid, proof, Some(self.pid), signal),
+            None => Err(SignalError::Gone),
+        };
+        let Some(process) = &self.process else { return members() };
+        let group = self.group.map(|_| process.signal_group(signal));
+        match group {
+            Some(Ok(())) => Ok(()),
+            // Nothing keeps the number: one by one.
+            Some(Err(SignalError::Unpinned | SignalError::NoGroup)) => members().or(process.signal(signal)),
+            // It leads none, or has left it.
+            _ => process.signal(signal),
+        }
+    }
+
+    fn left(&self, ended: bool) -> Vec<Survivor> {
+        let mut left = Vec::new();
+        let process = self.process.as_ref();
+        left.extend(process.filter(|_| !ended).map(|process| survivor(process.pid())));
+        let group = self.group.map(|(pgid, proof)| members::proven(self.ground, pgid, proof));
+        left.extend(group.into_iter().flatten().filter(|member| member.pid != self.pid.get()));
+        left
+    }
+
+    /// Of a process that is no child of ours nobody tells.
+    fn status(&self) -> Option<ExitStatus> {
+        None
+    }
+
+    fn finish(&self) {}
+}
+
+/// A child's identity cannot be written down.
+pub(crate) fn unreadable(error: ProcError) -> io::Error {
+    match error {
+        ProcError::Errno(e) => io::Error::from_raw_os_error(e.raw()),
+        ProcError::Gone => io::Error::new(io::ErrorKind::NotFound, "the child has ended and was reaped"),
+        ProcError::NoProc => io::Error::new(io::ErrorKind::Unsupported, "there is no /proc"),
+        _ => io::Error::new(io::ErrorKind::Unsupported, "/proc does not show this process"),
+    }
+}

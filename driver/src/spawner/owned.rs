@@ -1,0 +1,108 @@
+//! Numbers that are said to be children: verified, and stopped if they are.
+
+use std::{slice, sync::Arc, time::Duration};
+
+use pidward_core::{
+    Id128, Pid,
+    identity::{Process, Verdict, Why},
+    marker::Cookie,
+    sweep::Proof,
+};
+
+use super::{Entry, Spawner};
+use crate::{
+    identity::{self, Identity, StopOwned, of},
+    names::{ChildKind, ServiceName},
+    stop,
+};
+
+/// Whom a number was found to be.
+enum Found {
+    /// A child of this spawner that has not ended.
+    Child(Arc<Entry>),
+    /// Verified by what it shows; with the nonce of its spawn.
+    Shown(Result<(Process, Option<Id128>), Verdict>),
+}
+
+/// A pid and a name are an allegation. It is verified, and what cannot be verified is left alone.
+impl Spawner {
+    /// Whether the number is, now, a child of this kind and name of this installation.
+    ///
+    /// A child of this very spawner is known by its pidfd, whatever it has done to its environ. Else markers and run entry decide, and the
+    /// nonce where this spawner has a child with it. Blocks for up to 95 ms while the process is in exec.
+    pub fn verify(&self, pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
+        let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
+        match self.find(pid, kind, service) {
+            Found::Child(_) => Verdict::Same,
+            Found::Shown(verified) => of(&verified),
+        }
+    }
+
+    /// Whether the number is a living child of this kind and name of this installation, for sure.
+    pub fn owns(&self, pid: u32, kind: ChildKind, service: &ServiceName) -> bool {
+        self.verify(pid, kind, service) == Verdict::Same
+    }
+
+    /// Stops the process and its group if they are that child: SIGTERM (with SIGCONT), SIGKILL after `grace`. Nothing is sent to anybody
+    /// else, and nothing where it cannot be told. Of a child that has ended, what it has left of its group is stopped.
+    ///
+    /// It need not be a child of this process: one of an earlier run of the same
+    /// [installation](crate::SpawnerBuilder::installation) is stopped as well. Numbers that are no pid, 0 and the caller's own are
+    /// [`StopOwned::NotRunning`] or [`StopOwned::NotOurs`]. In a forked copy of the program nothing is sent.
+    pub fn stop_owned(&self, pid: u32, kind: ChildKind, service: &ServiceName, grace: Duration) -> StopOwned {
+        let shared = &self.handle.shared;
+        let Some(pid) = Pid::new(pid) else { return StopOwned::NotRunning };
+        if !shared.is_ours() {
+            return StopOwned::Unverifiable(Verdict::Unknown(Why::Unsupported));
+        }
+        let (verified, nonce) = match self.find(pid, kind, service) {
+            Found::Child(entry) => {
+                let report = stop::run(shared, slice::from_ref(&entry), grace);
+                return report.children.into_iter().next().map_or(StopOwned::NotRunning, StopOwned::of);
+            }
+            Found::Shown(Ok((process, nonce))) => (Ok(process), nonce),
+            Found::Shown(Err(verdict)) => (Err(verdict), None),
+        };
+        let named = || Proof::Named(kind.core(), service.as_str(), self.cookie());
+        identity::stop_named(&shared.ground, pid, verified, nonce.map_or_else(named, Proof::Nonce), grace)
+    }
+
+    /// [`Identity::verify`], under the marker names of this spawner.
+    pub fn verify_identity(&self, known: &Identity) -> Verdict {
+        of(&self.handle.shared.ground.verify(&known.0))
+    }
+
+    /// [`Identity::stop`], under the marker names of this spawner.
+    pub fn stop_identity(&self, known: &Identity, grace: Duration) -> StopOwned {
+        identity::stop_identity(&self.handle.shared.ground, &known.0, grace)
+    }
+
+    fn find(&self, pid: Pid, kind: ChildKind, service: &ServiceName) -> Found {
+        let shared = &self.handle.shared;
+        let children = if shared.is_ours() { shared.children() } else { Vec::new() };
+        let asked = |entry: &&Arc<Entry>| {
+            let name = entry.about.name.as_ref();
+            // Until it is reaped, the number is its.
+            entry.pid() == pid
+                && shared.look(entry).is_none()
+                && name.is_some_and(|n| *n == (kind, service.clone()))
+        };
+        if let Some(entry) = children.iter().find(asked) {
+            return Found::Child(Arc::clone(entry));
+        }
+        let shown = shared.ground.verify_named(pid, kind, service, self.cookie());
+        Found::Shown(shown.and_then(|(process, nonce)| {
+            let of_another = |entry: &Arc<Entry>| entry.pid() != pid && entry.about.nonce == nonce;
+            if nonce.is_some() && children.iter().any(of_another) {
+                return Err(Verdict::Unknown(Why::Inherited));
+            }
+            Ok((process, nonce))
+        }))
+    }
+
+    /// By the installation id; it was made or checked when the spawner was.
+    fn cookie(&self) -> Cookie {
+        let id = Id128::parse(self.handle.shared.markers.tree_value.as_bytes());
+        id.map_or(Cookie::Run(Id128::from_bytes([0; 16])), Cookie::Installation)
+    }
+}
