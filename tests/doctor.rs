@@ -3,15 +3,17 @@
 use std::process::Stdio;
 
 use pidward_tests::{
+    child::Again,
     command::{self, code, finish, plain},
-    in_child,
     leftovers::NoLeftovers,
+    need,
     proc::LIMIT,
     pty::Pty,
     seccomp::Filter,
+    skip, this_test,
 };
 
-const PROMISES: usize = 5;
+const PROMISES: usize = 9;
 
 /// The value of a text field in each row of the JSON report, without a parser: no value holds a quote.
 fn fields(json: &str, name: &str) -> Vec<String> {
@@ -50,32 +52,99 @@ fn text_and_json_say_the_same() {
     assert!(!text.contains('\x1b'), "no colours in a pipe: {text}");
 }
 
-/// The row that differs from that of the same system without the filter, and the code.
-fn under(filter: &Filter) -> (i32, String) {
-    // What stands in the way of the call itself is built before.
+/// What the filter puts in the place of one call: with this errno.
+type Refusal = fn(i32) -> Filter;
+
+/// One call refused, in some ways, each in a process of its own: exactly these rows change, in text and in JSON, each with its
+/// reason, and the exit code follows.
+#[track_caller]
+fn changes(test: &str, errnos: &[i32], refusal: Refusal, rows: &[usize], worst: &str, why: &str) {
+    const ERRNO: &str = "PIDWARD_TEST_ERRNO";
     command::path();
-    filter.install();
-    json()
+    let Some(errno) = std::env::var(ERRNO).ok().and_then(|errno| errno.parse().ok()) else {
+        for errno in errnos {
+            Again::of(test).env(ERRNO, &errno.to_string()).run().check();
+        }
+        return;
+    };
+    let (_, before) = json();
+    refusal(errno).install();
+    let (code, after) = json();
+    let guard = NoLeftovers::new();
+    let text = String::from_utf8(finish(plain(&guard).arg("doctor")).stdout).expect("text");
+    let [old, new, ranks, reasons] =
+        [(&before, "mechanism"), (&after, "mechanism"), (&after, "rank"), (&after, "why")]
+            .map(|(json, name)| fields(json, name));
+    assert_eq!(new.len(), PROMISES, "{after}");
+    let changed: Vec<usize> = (0..PROMISES).filter(|n| old[*n] != new[*n] || ranks[*n] != "first").collect();
+    assert_eq!(changed, rows, "{errno}: {after}");
+    for row in rows {
+        assert!(reasons[*row].contains(why), "{errno}: {}: {}", new[*row], reasons[*row]);
+        assert!(text.contains(&new[*row]) && text.contains(&reasons[*row]), "{errno}: {text}");
+    }
+    assert!(rows.iter().any(|row| ranks[*row] == worst), "{errno}: {ranks:?}");
+    assert_eq!(code, if worst == "not-kept" { 4 } else { 1 }, "{errno}: {after}");
+}
+
+const ALL: [i32; 3] = [libc::ENOSYS, libc::EPERM, libc::EINVAL];
+/// The C library, too, starts threads by clone3, and takes no other answer for "not here".
+const ABSENT: [i32; 1] = [libc::ENOSYS];
+
+/// `name: errnos, filter => rows, the worst rank, a word of the reason;`
+macro_rules! refused {
+    ($($name:ident: $errnos:expr, $refusal:expr => $rows:expr, $worst:literal, $why:literal;)*) => {
+        $(#[test]
+        fn $name() {
+            need!(skip::has_first_choices(), "needs-kernel-6.15");
+            changes(&this_test!(), &$errnos, $refusal, &$rows, $worst, $why);
+        })*
+    };
+}
+
+/// `ioctl(PIDFD_GET_INFO)` with the first size of its struct.
+const GET_INFO: u64 = 0xc040_ff0b;
+/// `PIDFD_SIGNAL_PROCESS_GROUP`.
+const TO_GROUP: u64 = 4;
+const P_PIDFD: u64 = 3;
+
+refused! {
+    a_refused_clone3_is_a_fallback: ABSENT, |e| Filter::new().errno(libc::SYS_clone3, e) => [0], "fallback", "clone3";
+    a_refused_close_range_is_a_fallback: ALL, |e| Filter::new().errno(libc::SYS_close_range, e)
+        => [8], "fallback", "close_range";
+    a_refused_pidfd_open_leaves_what_the_clone_gives: ALL, |e| Filter::new().errno(libc::SYS_pidfd_open, e)
+        => [2, 4, 5], "fallback", "pidfd_open";
+    without_any_pidfd_the_number_of_the_unreaped_child_is_used: ABSENT, |e| {
+        let pidfds = 0x1000;
+        Filter::new().errno(libc::SYS_clone3, e).errno(libc::SYS_pidfd_open, e)
+            .errno_if(libc::SYS_clone, 0, pidfds, pidfds, e)
+    } => [0, 1, 2, 3, 4, 5], "fallback", "filter";
+    a_refused_signal_by_pidfd_is_one_by_number: ALL, |e| Filter::new().errno(libc::SYS_pidfd_send_signal, e)
+        => [1, 2], "fallback", "pidfd_send_signal";
+    a_refused_signal_to_a_group_keeps_the_leader: ALL, |e| {
+        Filter::new().errno_if(libc::SYS_pidfd_send_signal, 3, TO_GROUP, TO_GROUP, e)
+    } => [2], "fallback", "PIDFD_SIGNAL_PROCESS_GROUP";
+    a_refused_wait_by_pidfd_is_one_by_number: ALL, |e| {
+        Filter::new().errno_if(libc::SYS_waitid, 0, u64::from(u32::MAX), P_PIDFD, e)
+    } => [3], "fallback", "waitid";
+    a_refused_exit_info_loses_statuses_that_others_take: ALL, |e| {
+        Filter::new().errno_if(libc::SYS_ioctl, 1, u64::from(u32::MAX), GET_INFO, e)
+    } => [4], "fallback", "PIDFD_GET_INFO";
 }
 
 #[test]
-fn a_refused_clone3_is_a_fallback() {
-    in_child!();
-    let (code, json) = under(&Filter::new().errno(libc::SYS_clone3, libc::ENOSYS));
-    assert!(fields(&json, "mechanism").iter().any(|m| m == "clone with shared memory"), "{json}");
-    assert_eq!(fields(&json, "rank").first().map(String::as_str), Some("fallback"), "{json}");
-    let (why, todo) = (fields(&json, "why"), fields(&json, "what_to_do"));
-    assert!(why[0].contains("clone3") && todo[0].contains("clone3"), "{json}");
-    assert_eq!(code, 1);
-}
-
-#[test]
-fn a_refused_close_range_is_a_fallback() {
-    in_child!();
-    let (code, json) = under(&Filter::new().errno(libc::SYS_close_range, libc::ENOSYS));
-    let last = |name| fields(&json, name).pop().unwrap_or_default();
-    assert_eq!((last("rank").as_str(), code), ("fallback", 1), "{json}");
-    assert!(last("mechanism").contains("/proc/self/fd") && last("why").contains("close_range"), "{json}");
+fn without_proc_nobody_elses_process_is_known() {
+    need!(skip::has_namespaces(), "needs-namespaces");
+    let guard = NoLeftovers::new();
+    let mut command = guard.command("unshare");
+    // An empty directory in the place of /proc.
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$0\" doctor --json"]);
+    let output = finish(command.arg(command::path()));
+    let json = String::from_utf8(output.stdout.clone()).expect("JSON is UTF-8");
+    let (ranks, why) = (fields(&json, "rank"), fields(&json, "why"));
+    assert_eq!(code(&output), 4, "{output:?}");
+    for row in [5, 6] {
+        assert!(ranks[row] == "not-kept" && why[row].contains("/proc"), "{json}");
+    }
 }
 
 #[test]

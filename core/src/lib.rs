@@ -62,6 +62,8 @@ pub mod signal;
 
 pub mod reap;
 
+pub mod probe;
+
 pub mod sweep;
 
 // Decisions and bytes alone: no system call from here on.

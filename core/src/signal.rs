@@ -5,9 +5,9 @@
 //! keeps the kernel from giving it to anybody else. There is no function that takes a number alone.
 #![forbid(unsafe_code)]
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::{Errno, Pid, Signal, sys};
+use crate::{Errno, Signal, probe, sys};
 
 /// How a group can be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,7 @@ pub enum GroupMeans {
 /// Asks the kernel by which means groups can be signalled: sends nothing, to the group that the caller itself leads
 /// or would lead.
 pub fn group_means() -> GroupMeans {
-    let Some(own) = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()) else {
-        return GroupMeans::UnreapedLeader;
-    };
-    match sys::signal_pidfd(own.as_raw_fd(), None, sys::TO_GROUP) {
-        // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
-        Ok(()) | Err(Errno::ESRCH) => GroupMeans::Pidfd,
-        Err(_) => GroupMeans::UnreapedLeader,
-    }
+    if probe::pidfds().signal_group { GroupMeans::Pidfd } else { GroupMeans::UnreapedLeader }
 }
 
 /// Why no signal was sent.

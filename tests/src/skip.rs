@@ -56,6 +56,13 @@ pub fn has_namespaces() -> bool {
     made.is_ok_and(|o| o.status.success())
 }
 
+/// Whether this kernel keeps every promise by its first mechanism: Linux 6.15.
+pub fn has_first_choices() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
+}
+
 /// Whether this process may serve a file system of its own.
 pub fn has_fuse() -> bool {
     crate::os::is_root() && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()

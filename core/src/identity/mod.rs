@@ -28,6 +28,7 @@ mod verify;
 pub use line::{LINE_MAX, LineError};
 pub use process::Process;
 pub use verify::Host;
+pub(crate) use verify::pidfs_inode;
 
 use crate::{Errno, Id128, Pid, procfs::ProcError};
 

@@ -70,7 +70,7 @@ impl Host {
     pub fn identity(&self, child: &spawn::Child, nonce: Option<Id128>) -> Result<Identity, ProcError> {
         let (boot, pid_ns) = self.here?;
         let start_ticks = self.proc()?.process(child.pid())?.stat()?.start_ticks;
-        let inode = child.pidfd().and_then(|pidfd| inode(pidfd).ok().flatten());
+        let inode = child.pidfd().and_then(|pidfd| pidfs_inode(pidfd).ok().flatten());
         if child.is_reaped() {
             return Err(ProcError::Gone);
         }
@@ -95,7 +95,7 @@ impl Host {
         let pidfd = pin(known.pid)?;
         let found = match &pidfd {
             Some(fd) if known.inode.is_some() => {
-                inode(fd.as_fd()).map_err(|e| Verdict::Unknown(Why::Errno(e)))?
+                pidfs_inode(fd.as_fd()).map_err(|e| Verdict::Unknown(Why::Errno(e)))?
             }
             _ => None,
         };
@@ -197,7 +197,7 @@ fn pin(pid: Pid) -> Result<Option<OwnedFd>, Verdict> {
 }
 
 /// The inode of a pidfd; `None` where it is none of pidfs (all pidfds of an older kernel have the same), or can come twice (32 bit).
-fn inode(pidfd: BorrowedFd<'_>) -> Result<Option<u64>, Errno> {
+pub(crate) fn pidfs_inode(pidfd: BorrowedFd<'_>) -> Result<Option<u64>, Errno> {
     if cfg!(not(target_pointer_width = "64")) || fs::fstatfs(pidfd)?.f_type != PID_FS_MAGIC {
         return Ok(None);
     }

@@ -1,10 +1,18 @@
 //! `pidward doctor`: starts a program and says by which mechanism each promise was kept.
 
-use std::{env, io::IsTerminal};
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal},
+};
 
 use clap::ArgMatches;
-use pidward::{Command, Spawner, Stdio};
-use pidward_core::signal::group_means;
+use pidward::{Command, Mechanism, Spawner, Stdio};
+use pidward_core::{
+    identity::Host,
+    probe::{Pidfds, pidfds},
+    procfs::ProcError,
+};
 
 mod print;
 mod rows;
@@ -21,23 +29,34 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
         print::json(&rows).map_err(|e| Fault::with(125, e))?
     } else {
         let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        print::table(&rows, !plain && std::io::stdout().is_terminal())
+        print::table(&rows, !plain && io::stdout().is_terminal())
     };
     Ok(output::print_code(&text, worst.code()))
 }
 
+/// What the rows are made of.
+struct Found {
+    mechanism: Mechanism,
+    pidfds: Pidfds,
+    /// Why processes cannot be known by what `/proc` says of them; `None` where they can.
+    here: Option<ProcError>,
+}
+
 /// One row for each promise, from a spawn of this very program.
 fn examine() -> Vec<Row> {
-    let spawned = env::current_exe().and_then(|own| {
-        let mut command = Command::new(own);
-        command.args([args::DOCTOR, "--version"]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = Spawner::new()?.spawn(&command)?;
-        child.wait()?;
-        Ok(child.mechanism())
-    });
+    // Without /proc nobody tells the path of the executable; then what it was called by is looked for.
+    let own = env::current_exe().ok().map(OsString::from).or_else(|| env::args_os().next());
+    let spawned =
+        own.ok_or_else(|| io::Error::other("this program does not know its own path")).and_then(|own| {
+            let mut command = Command::new(own);
+            command.args([args::DOCTOR, "--version"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = Spawner::new()?.spawn(&command)?;
+            child.wait()?;
+            Ok(child.mechanism())
+        });
     match spawned {
-        Ok(mechanism) => rows::of(&mechanism, group_means()),
+        Ok(mechanism) => rows::of(&Found { mechanism, pidfds: pidfds(), here: Host::look().here().err() }),
         Err(error) => vec![rows::no_spawn(&error)],
     }
 }

@@ -2,12 +2,14 @@
 
 use std::io;
 
-use pidward::Mechanism;
 use pidward_core::{
-    signal::GroupMeans,
+    probe::Pidfds,
+    procfs::ProcError,
     spawn::{Cloning, Closing, ParentCheck, Pidfd},
 };
 use serde::Serialize;
+
+use super::Found;
 
 /// How a promise is kept, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -51,11 +53,16 @@ pub(super) struct Row {
 
 type Words = (&'static str, Rank, &'static str, &'static str);
 
-pub(super) fn of(mechanism: &Mechanism, group: GroupMeans) -> Vec<Row> {
+pub(super) fn of(found: &Found) -> Vec<Row> {
+    let Found { mechanism, pidfds, here } = found;
     [
         ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
-        ("a signal reaches the child and nobody who has its number later", pidfd(mechanism.pidfd)),
-        ("a signal to the group reaches nobody else", group_signal(group)),
+        ("a signal reaches the child and nobody who has its number later", signal(mechanism.pidfd, *pidfds)),
+        ("a signal to the group reaches nobody else", group_signal(mechanism.pidfd, *pidfds)),
+        ("the status is that of the child, and is taken once", wait(mechanism.pidfd, *pidfds)),
+        ("the status is known though somebody else took it", exit_info(*pidfds)),
+        ("a recorded process is told from who has its number later", recorded(*pidfds, *here)),
+        ("a process of another supervisor is told by its environment", named(*here)),
         ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
         ("the child gets no descriptor but those passed to it", closing(mechanism.closing)),
     ]
@@ -109,36 +116,99 @@ const SHARE: &str =
 const UNKNOWN: Words =
     ("unknown", Rank::NotKept, "this command does not know the mechanism", "update pidward");
 
-fn pidfd(pidfd: Pidfd) -> Words {
+const KEPT_NUMBER: &str = "the unreaped child keeps its number";
+const NO_PIDFDS: &str = "there are no pidfds: Linux below 5.3, or a filter on pidfd_open";
+const ALLOW_OPEN: &str = "allow pidfd_open in the filter; nobody else may reap the child";
+
+fn signal(pidfd: Pidfd, pidfds: Pidfds) -> Words {
     match pidfd {
-        Pidfd::FromClone => ("pidfd from the clone", Rank::First, "", ""),
+        Pidfd::None => (KEPT_NUMBER, Rank::Fallback, NO_PIDFDS, ALLOW_OPEN),
+        _ if pidfds.open && !pidfds.signal => (
+            KEPT_NUMBER,
+            Rank::Fallback,
+            "pidfd_send_signal is refused by a filter",
+            "allow pidfd_send_signal in the filter; nobody else may reap the child",
+        ),
+        Pidfd::FromClone => ("the pidfd that the clone gives", Rank::First, "", ""),
         Pidfd::Opened => (
             "pidfd_open, before the child can be reaped",
             Rank::Fallback,
             "CLONE_PIDFD is refused: Linux below 5.2, an emulator, or a filter",
             "nothing need be done: the child is ours and unreaped when its pidfd is opened",
         ),
-        Pidfd::None => (
-            "the unreaped child keeps its number",
-            Rank::Fallback,
-            "there are no pidfds: Linux below 5.3, or a filter on pidfd_open",
-            "allow pidfd_open and pidfd_send_signal in the filter; nobody else may reap the child",
-        ),
         _ => UNKNOWN,
     }
 }
 
-fn group_signal(means: GroupMeans) -> Words {
-    match means {
-        GroupMeans::Pidfd => ("the leader's pidfd, also after it was reaped", Rank::First, "", ""),
-        GroupMeans::UnreapedLeader => (
-            "the unreaped leader keeps the group's number",
-            Rank::Fallback,
-            "PIDFD_SIGNAL_PROCESS_GROUP is refused: Linux below 6.9, or a filter",
-            "nothing need be done: the leader stays a zombie until its group is empty",
-        ),
-        _ => UNKNOWN,
+fn group_signal(pidfd: Pidfd, pidfds: Pidfds) -> Words {
+    if pidfd != Pidfd::None && pidfds.signal_group {
+        return ("the leader's pidfd, also after it was reaped", Rank::First, "", "");
     }
+    let why = match pidfds {
+        Pidfds { signal: true, .. } => "PIDFD_SIGNAL_PROCESS_GROUP is refused: Linux below 6.9, or a filter",
+        Pidfds { open: true, .. } => "pidfd_send_signal is refused by a filter",
+        _ => NO_PIDFDS,
+    };
+    let todo = "nothing need be done: the leader stays a zombie until its group is empty";
+    (
+        "the unreaped leader keeps the group's number; after it, each member by itself",
+        Rank::Fallback,
+        why,
+        todo,
+    )
+}
+
+fn wait(pidfd: Pidfd, pidfds: Pidfds) -> Words {
+    match pidfd {
+        Pidfd::None => ("waitid on the number of the unreaped child", Rank::Fallback, NO_PIDFDS, ALLOW_OPEN),
+        _ if pidfds.wait || !pidfds.open => ("waitid on the pidfd", Rank::First, "", ""),
+        _ => (
+            "waitid on the number of the unreaped child",
+            Rank::Fallback,
+            "waitid refuses a pidfd: Linux below 5.4, or a filter",
+            "nothing need be done, unless the host program waits for everybody's children",
+        ),
+    }
+}
+
+fn exit_info(pidfds: Pidfds) -> Words {
+    if pidfds.exit_info {
+        return ("PIDFD_GET_INFO", Rank::First, "", "");
+    }
+    let why =
+        if pidfds.open { "PIDFD_GET_INFO is refused: Linux below 6.15, or a filter" } else { NO_PIDFDS };
+    let todo = "keep the host program from waiting for children that it did not start";
+    ("none: it is reported as taken by somebody else", Rank::Fallback, why, todo)
+}
+
+fn recorded(pidfds: Pidfds, here: Option<ProcError>) -> Words {
+    match here {
+        Some(error) => no_proc(error),
+        None if pidfds.inode => ("the inode of its pidfd", Rank::First, "", ""),
+        None => (
+            "its start time and the nonce in its environment",
+            Rank::Fallback,
+            if pidfds.open {
+                "pidfds have no inodes of their own: Linux below 6.9, or 32 bit"
+            } else {
+                NO_PIDFDS
+            },
+            "nothing need be done, but children that overwrite their environment cannot be told",
+        ),
+    }
+}
+
+fn named(here: Option<ProcError>) -> Words {
+    here.map_or(("markers, run and nonce in /proc/<pid>/environ", Rank::First, "", ""), no_proc)
+}
+
+const fn no_proc(error: ProcError) -> Words {
+    let why = match error {
+        ProcError::OtherPidNamespace => "/proc shows another pid namespace",
+        ProcError::NoProc => "there is no /proc, or it does not show the boot id",
+        _ => "/proc cannot be read",
+    };
+    ("none: such a process is not signalled", Rank::NotKept, why, "mount the /proc of this pid namespace")
 }
 
 fn parent_check(check: ParentCheck) -> Words {
