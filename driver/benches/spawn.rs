@@ -23,6 +23,10 @@ use pidward_core::{
     spawn::{Launcher, Plan, Program, Slot},
 };
 
+mod ratio;
+
+use ratio::{median, verdict};
+
 /// A program that does nothing: `exit(0)` by system call, as small as an executable can be.
 const TINY: &str =
     "int main(void); void _start(void) { __asm__ volatile (\"syscall\" :: \"a\"(60), \"D\"(0)); }";
@@ -41,10 +45,7 @@ const BUDGETS: [(&str, Option<f64>, Option<f64>); 6] = [
 ];
 
 fn main() -> ExitCode {
-    let check = env::args().any(|arg| arg == "--check");
-    let quick = env::var("PIDWARD_ROUNDS").is_ok_and(|rounds| rounds == "quick");
-    let slack = if env::var_os("CI").is_some() { 1.5 } else { 1.0 };
-    let rounds = if quick { 150 } else { 600 };
+    let (slack, rounds) = (ratio::slack(), ratio::rounds(150, 600));
     let dir = env::temp_dir().join(format!("pidward-bench-{}", process::id()));
     fs::create_dir_all(&dir).expect("a temporary directory");
     let program = tiny(&dir);
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
         }
     }
     let _ = fs::remove_dir_all(&dir);
-    if check && over > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    ratio::end(over)
 }
 
 /// Every candidate once a round, the floor first.
@@ -197,18 +198,6 @@ fn print(gib: usize, times: &[Vec<(Duration, Duration)>], slack: f64) -> u32 {
         }
     }
     over
-}
-
-fn verdict(what: &str, ratio: f64, budget: Option<f64>) -> u32 {
-    let Some(budget) = budget else { return 0 };
-    let kept = ratio <= budget;
-    println!("    {what}: {ratio:.2}, budget {budget:.2}{}", if kept { "" } else { ": OVER" });
-    u32::from(!kept)
-}
-
-fn median(mut numbers: Vec<f64>) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    numbers[numbers.len() / 2]
 }
 
 fn tiny(dir: &Path) -> PathBuf {

@@ -26,7 +26,6 @@ fuzz_target!(|input: (&[u8], Vec<u8>)| {
     for size in 1..=block.len().clamp(1, 64) {
         let mut matcher = Matcher::new(WANTED);
         block.chunks(size).for_each(|piece| matcher.feed(piece));
-        assert_eq!(matcher.has_entries(), block.contains(&b'='));
         assert_eq!(matcher.finish(), expected, "{} in pieces of {size}", block.escape_ascii());
     }
     let mut matcher = Matcher::new(WANTED);

@@ -5,7 +5,7 @@ use core::fmt;
 
 use heapless::Vec;
 
-use crate::Id128;
+use crate::{Id128, procfs::up_to_nul};
 
 /// One run of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,19 +55,26 @@ impl<'p, const N: usize> Tails<'p, N> {
 
     /// The next piece.
     pub fn feed(&mut self, piece: &[u8], mut visit: impl FnMut(&[u8])) {
-        for &byte in piece {
-            if byte == 0 {
-                if self.matched == Some(self.prefix.len()) {
-                    visit(&self.tail);
+        let mut rest = piece;
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            self.matched = match (byte, self.matched) {
+                (0, matched) => {
+                    if matched == Some(self.prefix.len()) {
+                        visit(&self.tail);
+                    }
+                    self.tail.clear();
+                    Some(0)
                 }
-                self.tail.clear();
-                self.matched = Some(0);
-                continue;
-            }
-            self.matched = self.matched.and_then(|at| match self.prefix.get(at) {
-                Some(wanted) => (*wanted == byte).then(|| at.saturating_add(1)),
-                None => self.tail.push(byte).ok().map(|()| at),
-            });
+                (_, Some(at)) => match self.prefix.get(at) {
+                    Some(wanted) => (*wanted == byte).then(|| at.saturating_add(1)),
+                    None => self.tail.push(byte).ok().map(|()| at),
+                },
+                (_, None) => {
+                    rest = up_to_nul(after);
+                    None
+                }
+            };
         }
     }
 }

@@ -26,7 +26,6 @@ pub struct Matcher<'a, const N: usize> {
     named: [bool; N],
     /// Bytes of that entry so far.
     at: usize,
-    any: bool,
 }
 
 impl<'a, const N: usize> Matcher<'a, N> {
@@ -43,30 +42,39 @@ impl<'a, const N: usize> Matcher<'a, N> {
     pub fn pairs(wanted: [(&'a [u8], &'a [u8]); N]) -> Matcher<'a, N> {
         // An empty name is found nowhere.
         let wanted = wanted.map(|pair| if pair.0.contains(&b'=') { (&[][..], &[][..]) } else { pair });
-        Matcher { wanted, found: [Entry::Absent; N], same: [true; N], named: [false; N], at: 0, any: false }
+        Matcher { wanted, found: [Entry::Absent; N], same: [true; N], named: [false; N], at: 0 }
     }
 
     /// The next piece.
     pub fn feed(&mut self, piece: &[u8]) {
-        for &byte in piece {
+        let mut rest = piece;
+        while let Some((&byte, after)) = rest.split_first() {
             if byte == 0 {
                 self.end_of_entry();
+            } else if self.same.contains(&true) {
+                self.compare(byte);
+            } else {
+                // Of no interest up to its end, as nearly all are.
+                rest = up_to_nul(rest);
                 continue;
             }
-            self.any |= byte == b'=';
-            let at = self.at;
-            let states = self.same.iter_mut().zip(&mut self.named);
-            for ((name, value), (same, named)) in self.wanted.iter().zip(states) {
-                // Where the name ends its `=` stands, then the value.
-                *same &= match at.checked_sub(name.len()) {
-                    None => name.get(at) == Some(&byte),
-                    Some(0) => byte == b'=',
-                    Some(past) => value.get(past.wrapping_sub(1)) == Some(&byte),
-                };
-                *named |= *same && at == name.len() && at > 0;
-            }
-            self.at = at.saturating_add(1);
+            rest = after;
         }
+    }
+
+    fn compare(&mut self, byte: u8) {
+        let at = self.at;
+        let states = self.same.iter_mut().zip(&mut self.named);
+        for ((name, value), (same, named)) in self.wanted.iter().zip(states) {
+            // Where the name ends its `=` stands, then the value.
+            *same &= match at.checked_sub(name.len()) {
+                None => name.get(at) == Some(&byte),
+                Some(0) => byte == b'=',
+                Some(past) => value.get(past.wrapping_sub(1)) == Some(&byte),
+            };
+            *named |= *same && at == name.len() && at > 0;
+        }
+        self.at = at.saturating_add(1);
     }
 
     /// What was found, in the order of the wanted. The last entry may lack its NUL.
@@ -81,11 +89,6 @@ impl<'a, const N: usize> Matcher<'a, N> {
         self.found
     }
 
-    /// Whether any entry so far was a variable: a block without one was withheld or overwritten.
-    pub const fn has_entries(&self) -> bool {
-        self.any
-    }
-
     fn end_of_entry(&mut self) {
         let states = self.same.iter_mut().zip(&mut self.named);
         for (((name, value), found), (same, named)) in self.wanted.iter().zip(&mut self.found).zip(states) {
@@ -97,4 +100,10 @@ impl<'a, const N: usize> Matcher<'a, N> {
         }
         self.at = 0;
     }
+}
+
+/// What is left from the next NUL on.
+pub(crate) fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    end.and_then(|end| bytes.get(end..)).unwrap_or_default()
 }

@@ -17,6 +17,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use environ::up_to_nul;
 pub use environ::{Entry, Matcher};
 pub use fdinfo::{PidfdInfo, Target};
 pub use process::{Environ, ProcDir, is_zombie, stat};

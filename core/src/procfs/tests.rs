@@ -100,7 +100,6 @@ fn only_whole_entries_match_and_the_first_of_a_name_counts() {
 fn a_wanted_entry_that_is_no_variable_is_never_found() {
     let mut matcher = Matcher::new([b"=x" as &[u8], b"PLAIN", b""]);
     matcher.feed(b"=x\0PLAIN\0\0");
-    assert!(matcher.has_entries());
     assert_eq!(matcher.finish(), [Entry::Absent; 3]);
 }
 
