@@ -33,14 +33,24 @@ pub fn environ_has_entries(environ: &[u8]) -> bool {
 /// The environ of a living process, whole. `None`: there is none to be had: it is another user's, a kernel thread, a zombie, a
 /// thread id, gone, or stays empty.
 ///
-/// Blocks for up to 95 ms while it is empty, as it is during exec.
+/// Blocks for up to 95 ms while it is empty, as it is during exec, and while the process has not called exec: until then it shows its
+/// parent's. One that never does, as a worker that its parent has forked, has a copy of that.
 pub fn live_environ(pid: u32) -> Option<Vec<u8>> {
+    look_at(pid).map(|(environ, _)| environ)
+}
+
+/// The environ, and whether it is the process's own.
+fn look_at(pid: u32) -> Option<(Vec<u8>, bool)> {
     // Opened once: every look is at the same process, whoever gets its number later.
     let process = Proc::open().and_then(|proc| proc.process(Pid::new(pid).ok_or(ProcError::Gone)?)).ok()?;
+    let mut last = None;
     for look in 0..LOOKS {
         let mut block = Vec::new();
+        // In this order: once it has called exec, what is read later is its own.
+        let own = process.stat().is_ok_and(|stat| stat.has_execed());
         match process.environ(|piece| block.extend_from_slice(piece)) {
-            Ok(Environ::Bytes(_)) => return Some(block),
+            Ok(Environ::Bytes(_)) if own => return Some((block, true)),
+            Ok(Environ::Bytes(_)) => last = Some((block, false)),
             Ok(Environ::Empty) => {}
             Ok(_) | Err(ProcError::Gone) => return None,
             Err(e) => {
@@ -52,13 +62,14 @@ pub fn live_environ(pid: u32) -> Option<Vec<u8>> {
             thread::sleep(BETWEEN);
         }
     }
-    None
+    last
 }
 
-/// Whether the number is, now, a living process with these markers, and not the caller.
+/// Whether the number is, now, a living process with these markers, and not the caller. What a process shows before it has called exec
+/// is its parent's, and proves nothing.
 pub fn live_pid_is_subprocess(pid: u32, key: &str, name: &str) -> bool {
-    pid != process::id()
-        && live_environ(pid).is_some_and(|environ| environ_identifies_child(&environ, key, name))
+    let shown = || look_at(pid).filter(|(_, own)| *own);
+    pid != process::id() && shown().is_some_and(|(environ, _)| environ_identifies_child(&environ, key, name))
 }
 
 /// Whether the number is a process that has ended and whose status nobody has taken. A process whose first thread has ended
