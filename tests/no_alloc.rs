@@ -15,7 +15,7 @@ use pidward_core::{
     marker::{ChildKind, Cookie, Names},
     signal::GroupMeans,
     spawn::{FdMap, Group, Launcher, Plan, Program, Slot},
-    sweep::{self, Proof},
+    sweep::{self, Member, Proof},
 };
 use pidward_tests::{leftovers::NoLeftovers, proc};
 
@@ -100,7 +100,8 @@ fn spawn_verify_signal_and_reap_allocate_nothing() {
         let other = (ChildKind::Task, "other");
         assert!(host.verify_named(child.pid(), &names, other, Cookie::Any).is_err());
         let mut found = 0;
-        let seen = sweep::members(&host, child.pid(), &names, Proof::Nonce(nonce), |process| {
+        let seen = sweep::members(&host, child.pid(), &names, Proof::Nonce(nonce), |member| {
+            let Member::Ours(process) = member else { panic!("a member that is not ours") };
             found += 1;
             assert_eq!(process.signal(Signal::KILL), Ok(()));
         });

@@ -98,6 +98,15 @@ pub enum Target<'a> {
     Pid(Pid),
 }
 
+impl<'a> From<Target<'a>> for WaitFor<'a> {
+    fn from(child: Target<'a>) -> WaitFor<'a> {
+        match child {
+            Target::Pidfd(fd) => WaitFor::Pidfd(fd),
+            Target::Pid(pid) => WaitFor::Pid(pid),
+        }
+    }
+}
+
 /// Why there is no status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -157,6 +166,15 @@ pub fn peek(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
     }
 }
 
+/// Whether it is a child of the caller that nobody has reaped.
+pub(crate) fn is_child(child: Target<'_>) -> Result<bool, ReapError> {
+    match sys::waitid(child.into(), raw::WEXITED | raw::WNOHANG | raw::WNOWAIT | raw::__WALL) {
+        Ok(_) => Ok(true),
+        Err(Errno::ECHILD) => Ok(false),
+        Err(e) => Err(ReapError::Errno(e)),
+    }
+}
+
 /// Some child that has ended and is not reaped; its status is left where it is. Only for programs that own all their
 /// children: to see one, everybody's are looked at. Never blocks.
 ///
@@ -185,13 +203,9 @@ pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
 }
 
 fn change(child: Target<'_>, what: u32) -> Result<Option<Change>, ReapError> {
-    let who = match child {
-        Target::Pidfd(fd) => WaitFor::Pidfd(fd),
-        Target::Pid(pid) => WaitFor::Pid(pid),
-    };
     // Without blocking there is nothing to interrupt; the loop is for kernels that think otherwise.
     let answer = loop {
-        match sys::waitid(who, what | raw::WNOHANG | raw::__WALL) {
+        match sys::waitid(child.into(), what | raw::WNOHANG | raw::__WALL) {
             Err(Errno::EINTR) => {}
             other => break other,
         }

@@ -30,9 +30,9 @@ pub enum Proof<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seen {
-    /// Living members that are ours. Each was given to the visitor.
+    /// Living members that are ours.
     pub ours: u32,
-    /// Living members that do not prove to be ours, or cannot be read.
+    /// Living members that do not prove to be.
     pub unproven: u32,
     /// Processes that ended or were in exec while they were looked at: what they left behind may have been missed.
     pub changed: u32,
@@ -45,7 +45,16 @@ impl Seen {
     }
 }
 
-/// Gives every living member of a group that proves to be ours to `visit`. Never the caller itself, and never pid 1.
+/// A living member of the group.
+#[derive(Debug)]
+pub enum Member<'a> {
+    /// It is ours.
+    Ours(&'a Process),
+    /// It does not prove to be ours, or cannot be read.
+    Unproven(Pid),
+}
+
+/// Gives every living member of a group to `visit`. Never the caller itself, and never pid 1.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -54,7 +63,7 @@ pub fn members(
     pgid: Pid,
     names: &Names<'_>,
     proof: Proof<'_>,
-    mut visit: impl FnMut(&Process),
+    mut visit: impl FnMut(Member<'_>),
 ) -> Result<Seen, ProcError> {
     let proc = host.proc()?;
     let own = Pid::from_raw(sys::getpid());
@@ -65,11 +74,14 @@ pub fn members(
             match member(proc, pid, pgid, names, proof) {
                 Ok(Some(process)) => {
                     counter(&mut seen.ours);
-                    visit(&process);
+                    visit(Member::Ours(&process));
                 }
                 Ok(None) => {}
                 Err(Miss::Moved) => counter(&mut seen.changed),
-                Err(Miss::Unproven) => counter(&mut seen.unproven),
+                Err(Miss::Unproven) => {
+                    counter(&mut seen.unproven);
+                    visit(Member::Unproven(pid));
+                }
             }
         }
         true

@@ -181,7 +181,16 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn stop(self, grace: Duration) -> StopOwned {
-        if self.process.is_none() && self.left(true).is_empty() {
+        if let (None, Some((pgid, proof))) = (&self.process, self.group) {
+            match members::members(self.ground, pgid, proof) {
+                (ours, unproven) if ours.is_empty() && unproven.is_empty() => return StopOwned::NotRunning,
+                // Somebody is in a group of that number. Nothing says whose it is.
+                (ours, _) if ours.is_empty() => {
+                    return StopOwned::Unverifiable(Verdict::Unknown(Why::NoMarker));
+                }
+                _ => {}
+            }
+        } else if self.process.is_none() {
             return StopOwned::NotRunning;
         }
         match Climbs::new([self].into_iter(), grace).run().children.pop() {
@@ -225,7 +234,7 @@ impl Tree for Found<'_> {
         let mut left = Vec::new();
         let process = self.process.as_ref();
         left.extend(process.filter(|_| !ended).map(|process| survivor(process.pid())));
-        let group = self.group.map(|(pgid, proof)| members::proven(self.ground, pgid, proof));
+        let group = self.group.map(|(pgid, proof)| members::members(self.ground, pgid, proof).0);
         left.extend(group.into_iter().flatten().filter(|member| member.pid != self.pid.get()));
         left
     }

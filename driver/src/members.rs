@@ -4,7 +4,7 @@ use pidward_core::{
     Pid, Signal,
     procfs::{self, Proc, ProcError},
     signal::SignalError,
-    sweep::{self, Proof},
+    sweep::{self, Member, Proof},
 };
 
 use crate::{
@@ -26,10 +26,15 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
     let Some(pgid) = entry.child.pgid() else { return left };
     match entry.ask_group() {
         Err(SignalError::Gone | SignalError::NoGroup) => return left,
-        // The number may be that of a stranger's group by now: only who proves to be ours counts.
         Err(SignalError::Unpinned) => {
             let Some(nonce) = entry.about.nonce else { return left };
-            left.extend(proven(&entry.ground, pgid, Proof::Nonce(nonce)));
+            let (ours, unproven) = members(&entry.ground, pgid, Proof::Nonce(nonce));
+            left.extend(ours);
+            // The number may be that of a stranger's group by now. It is, if somebody has it as pid: it is not given away while the group
+            // has a member.
+            if procfs::stat(pgid) == Err(ProcError::Gone) {
+                left.extend(unproven);
+            }
             return left;
         }
         _ => {}
@@ -53,16 +58,17 @@ pub(crate) fn survivor(pid: Pid) -> Survivor {
     Survivor { pid: pid.get(), state: procfs::stat(pid).map_or('?', |stat| stat.state.letter().into()) }
 }
 
-/// Who lives in the group and proves to be ours. Where `/proc` cannot be read whoever may be left is left.
-pub(crate) fn proven(ground: &Ground, pgid: Pid, proof: Proof<'_>) -> Vec<Survivor> {
-    let mut left = Vec::new();
-    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |process| {
-        left.push(survivor(process.pid()));
+/// Who lives in the group and proves to be ours, and who does not prove it. Where `/proc` cannot be read whoever may be left is left.
+pub(crate) fn members(ground: &Ground, pgid: Pid, proof: Proof<'_>) -> (Vec<Survivor>, Vec<Survivor>) {
+    let (mut ours, mut unproven) = (Vec::new(), Vec::new());
+    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| match member {
+        Member::Ours(process) => ours.push(survivor(process.pid())),
+        Member::Unproven(pid) => unproven.push(survivor(pid)),
     });
-    if seen.is_err() && left.is_empty() {
-        left.push(Survivor { pid: pgid.get(), state: '?' });
+    if seen.is_err() && ours.is_empty() {
+        ours.push(Survivor { pid: pgid.get(), state: '?' });
     }
-    left
+    (ours, unproven)
 }
 
 /// Sends a signal to every living member of the group that proves to be ours, but not to `except`.
@@ -77,8 +83,10 @@ pub(crate) fn signal(
     signal: Signal,
 ) -> Result<(), SignalError> {
     let mut sent = Err(SignalError::Gone);
-    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |process| {
-        if Some(process.pid()) != except {
+    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| {
+        if let Member::Ours(process) = member
+            && Some(process.pid()) != except
+        {
             let reached = process.signal(signal);
             // One that was reached is enough.
             sent = sent.or(reached);

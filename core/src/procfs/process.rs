@@ -49,8 +49,7 @@ impl ProcDir {
         write!(path, "{pid}").map_err(|_| ProcError::Malformed)?;
         let dir = match open_at(proc, &path, OFlags::DIRECTORY) {
             Ok(dir) => dir,
-            // Nobody there, or hidden from us: the number itself can be asked for without any right.
-            Err(io::Errno::NOENT) if sys::probe(pid) != Err(Errno::ESRCH) => return Err(ProcError::Hidden),
+            Err(io::Errno::NOENT) if is_taken(pid) => return Err(ProcError::Hidden),
             Err(e) => return Err(e.into()),
         };
         // A thread has such a directory too, though none that is listed; it would pass for a process. The line comes early,
@@ -125,6 +124,16 @@ impl ProcDir {
 impl AsFd for ProcDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
+    }
+}
+
+/// Whether anybody, seen or hidden, has the number: that can be asked without any right.
+fn is_taken(pid: Pid) -> bool {
+    match sys::pidfd_open(pid) {
+        Err(Errno::ESRCH) => false,
+        Ok(_) => true,
+        // No pidfds here. Signal 0 is none.
+        Err(_) => sys::probe(pid) != Err(Errno::ESRCH),
     }
 }
 

@@ -81,9 +81,9 @@ impl Child {
     /// - [`SignalError::Errno`]: `EPERM` after it has become another user.
     pub fn signal(&self, signal: Signal) -> Result<(), SignalError> {
         match self.pidfd().map(|pidfd| sys::signal_pidfd(pidfd.as_raw_fd(), Some(signal), 0)) {
-            None | Some(Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) => {
-                self.by_number(|pid| sys::kill(pid, signal))
-            }
+            None | Some(Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) => self
+                .by_number(|pid| sys::kill(pid, signal))
+                .map_err(|e| if e == SignalError::Unpinned { SignalError::Gone } else { e }),
             Some(sent) => Ok(sent?),
         }
     }
@@ -113,10 +113,7 @@ impl Child {
             // Not permitted is a filter's word too; then the number says whether it is more.
             Some(Err(Errno::EPERM)) if self.is_reaped() => Err(Errno::EPERM.into()),
             None | Some(Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) => {
-                self.by_number(|_| sys::kill_group(pgid, signal)).map_err(|e| match e {
-                    SignalError::Gone if self.is_reaped() => SignalError::Unpinned,
-                    other => other,
-                })
+                self.by_number(|_| sys::kill_group(pgid, signal))
             }
             Some(sent) => Ok(sent?),
         }
@@ -162,14 +159,15 @@ impl Child {
         }
     }
 
-    /// Uses the number while nobody can reap.
+    /// Uses the number while nobody here can reap, if nobody else has: a `waitpid(-1)` of the host may have.
     fn by_number(&self, send: impl FnOnce(Pid) -> Result<(), Errno>) -> Result<(), SignalError> {
         if !self.lock() {
-            return Err(SignalError::Gone);
+            return Err(SignalError::Unpinned);
         }
-        let sent = send(self.pid);
+        let ours = self.ask(reap::is_child) == Ok(true);
+        let sent = if ours { send(self.pid).map_err(SignalError::from) } else { Err(SignalError::Unpinned) };
         self.state.store(UNREAPED, Ordering::Release);
-        Ok(sent?)
+        sent
     }
 
     /// `false` once the child is reaped.
