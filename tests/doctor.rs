@@ -90,45 +90,116 @@ const ALL: [i32; 3] = [libc::ENOSYS, libc::EPERM, libc::EINVAL];
 /// The C library, too, starts threads by clone3, and takes no other answer for "not here".
 const ABSENT: [i32; 1] = [libc::ENOSYS];
 
-/// `name: errnos, filter => rows, the worst rank, a word of the reason;`
-macro_rules! refused {
-    ($($name:ident: $errnos:expr, $refusal:expr => $rows:expr, $worst:literal, $why:literal;)*) => {
-        $(#[test]
-        fn $name() {
-            need!(skip::has_first_choices(), "needs-kernel-6.15");
-            changes(&this_test!(), &$errnos, $refusal, &$rows, $worst, $why);
-        })*
-    };
-}
-
 /// `ioctl(PIDFD_GET_INFO)` with the first size of its struct.
 const GET_INFO: u64 = 0xc040_ff0b;
 /// `PIDFD_SIGNAL_PROCESS_GROUP`.
 const TO_GROUP: u64 = 4;
 const P_PIDFD: u64 = 3;
 
-refused! {
-    a_refused_clone3_is_a_fallback: ABSENT, |e| Filter::new().errno(libc::SYS_clone3, e) => [0], "fallback", "clone3";
-    a_refused_close_range_is_a_fallback: ALL, |e| Filter::new().errno(libc::SYS_close_range, e)
-        => [8], "fallback", "close_range";
-    a_refused_pidfd_open_leaves_what_the_clone_gives: ALL, |e| Filter::new().errno(libc::SYS_pidfd_open, e)
-        => [2, 4, 5], "fallback", "pidfd_open";
-    without_any_pidfd_the_number_of_the_unreaped_child_is_used: ABSENT, |e| {
-        let pidfds = 0x1000;
-        Filter::new().errno(libc::SYS_clone3, e).errno(libc::SYS_pidfd_open, e)
-            .errno_if(libc::SYS_clone, 0, pidfds, pidfds, e)
-    } => [0, 1, 2, 3, 4, 5], "fallback", "filter";
-    a_refused_signal_by_pidfd_is_one_by_number: ALL, |e| Filter::new().errno(libc::SYS_pidfd_send_signal, e)
-        => [1, 2], "fallback", "pidfd_send_signal";
-    a_refused_signal_to_a_group_keeps_the_leader: ALL, |e| {
-        Filter::new().errno_if(libc::SYS_pidfd_send_signal, 3, TO_GROUP, TO_GROUP, e)
-    } => [2], "fallback", "PIDFD_SIGNAL_PROCESS_GROUP";
-    a_refused_wait_by_pidfd_is_one_by_number: ALL, |e| {
-        Filter::new().errno_if(libc::SYS_waitid, 0, u64::from(u32::MAX), P_PIDFD, e)
-    } => [3], "fallback", "waitid";
-    a_refused_exit_info_loses_statuses_that_others_take: ALL, |e| {
-        Filter::new().errno_if(libc::SYS_ioctl, 1, u64::from(u32::MAX), GET_INFO, e)
-    } => [4], "fallback", "PIDFD_GET_INFO";
+#[test]
+fn a_refused_clone3_is_a_fallback() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(&this_test!(), &ABSENT, |e| Filter::new().errno(libc::SYS_clone3, e), &[0], "fallback", "clone3");
+}
+
+#[test]
+fn a_refused_close_range_is_a_fallback() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno(libc::SYS_close_range, e),
+        &[8],
+        "fallback",
+        "close_range",
+    );
+}
+
+#[test]
+fn a_refused_pidfd_open_leaves_what_the_clone_gives() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno(libc::SYS_pidfd_open, e),
+        &[2, 4, 5],
+        "fallback",
+        "pidfd_open",
+    );
+}
+
+#[test]
+fn without_any_pidfd_the_number_of_the_unreaped_child_is_used() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ABSENT,
+        |e| {
+            let pidfds = 0x1000;
+            Filter::new().errno(libc::SYS_clone3, e).errno(libc::SYS_pidfd_open, e).errno_if(
+                libc::SYS_clone,
+                0,
+                pidfds,
+                pidfds,
+                e,
+            )
+        },
+        &[0, 1, 2, 3, 4, 5],
+        "fallback",
+        "filter",
+    );
+}
+
+#[test]
+fn a_refused_signal_by_pidfd_is_one_by_number() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno(libc::SYS_pidfd_send_signal, e),
+        &[1, 2],
+        "fallback",
+        "pidfd_send_signal",
+    );
+}
+
+#[test]
+fn a_refused_signal_to_a_group_keeps_the_leader() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno_if(libc::SYS_pidfd_send_signal, 3, TO_GROUP, TO_GROUP, e),
+        &[2],
+        "fallback",
+        "PIDFD_SIGNAL_PROCESS_GROUP",
+    );
+}
+
+#[test]
+fn a_refused_wait_by_pidfd_is_one_by_number() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno_if(libc::SYS_waitid, 0, u64::from(u32::MAX), P_PIDFD, e),
+        &[3],
+        "fallback",
+        "waitid",
+    );
+}
+
+#[test]
+fn a_refused_exit_info_loses_statuses_that_others_take() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno_if(libc::SYS_ioctl, 1, u64::from(u32::MAX), GET_INFO, e),
+        &[4],
+        "fallback",
+        "PIDFD_GET_INFO",
+    );
 }
 
 #[test]
