@@ -259,7 +259,16 @@ impl<T: Tree> Climb<T> {
     fn step(&mut self, began: Instant) {
         if !self.started {
             self.started = true;
+            // Where nobody is left, nothing need be done.
+            self.leader_seen = self.tree.has_ended();
+            if self.is_empty() {
+                self.feed(began, Event::Empty);
+                return;
+            }
             self.feed(began, Event::Start);
+            if self.leader_seen {
+                self.feed(began, Event::LeaderEnded);
+            }
         }
         if !self.leader_seen && self.tree.has_ended() {
             self.leader_seen = true;

@@ -6,8 +6,9 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
 };
+
+use crate::leftovers::random_word;
 
 /// A fresh directory that goes away with the value.
 #[derive(Debug)]
@@ -17,11 +18,8 @@ impl TempDir {
     /// Makes one below the system's directory for temporary files, mode 0700.
     #[expect(clippy::new_without_default, reason = "it makes something outside the program")]
     pub fn new() -> TempDir {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("pidward-test-{}-{n}", std::process::id()));
-        // What an earlier process of this number has left.
-        let _ = fs::remove_dir_all(&path);
+        // In namespaces of their own many tests have the same pid.
+        let path = std::env::temp_dir().join(format!("pidward-test-{}", random_word()));
         fs::create_dir(&path).expect("a temporary directory");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("its mode");
         TempDir(path)

@@ -17,6 +17,7 @@ pub mod leftovers;
 pub mod os;
 pub mod proc;
 pub mod pty;
+pub mod recycle;
 pub mod report;
 pub mod rounds;
 pub mod seccomp;
