@@ -1,9 +1,8 @@
 //! What a child is called: its kind and its service name, and the variables that say so.
 
-use std::{error, fmt, io, str::FromStr};
+use std::{error, fmt, str::FromStr};
 
 use pidward_core::{
-    Id128,
     marker::{self, Names},
     name::{self, NameError},
 };
@@ -122,8 +121,3 @@ impl fmt::Display for ServiceNameError {
 }
 
 impl error::Error for ServiceNameError {}
-
-/// A fresh random id: 32 lower-case hexadecimal digits.
-pub(crate) fn fresh_id() -> io::Result<String> {
-    Id128::random().map(|id| id.to_string()).map_err(|e| io::Error::from_raw_os_error(e.raw()))
-}

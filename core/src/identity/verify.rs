@@ -9,7 +9,7 @@ use rustix::{
 use super::{Field, Identity, Process, Verdict, Why, process::Pin};
 use crate::{
     Errno, Id128, Pid,
-    marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
+    marker::{Carried, ChildKind, Cookie, Markers, Names, Run, Scan, Tree},
     procfs::{Environ, Proc, ProcDir, ProcError, Stat, State},
     spawn, sys,
 };
@@ -153,6 +153,11 @@ impl Host {
             (Tree::Other, _) => return Err(Verdict::NotOurs(Why::OtherTree)),
             (Tree::Ours, true) => {}
             _ => return Err(Verdict::Unknown(Why::NoMarker)),
+        }
+        if let (Cookie::Installation(ours), Some(nonce)) = (cookie, nonce)
+            && !Run::spawned(ours, nonce)
+        {
+            return Err(Verdict::NotOurs(Why::OtherTree));
         }
         // Each spawn has a nonce of its own: who has its parent's was not spawned, but started by a child or one of its descendants.
         let parent = Pid::new(stat.ppid).and_then(|parent| self.proc().ok()?.process(parent).ok());

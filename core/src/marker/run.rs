@@ -5,7 +5,7 @@ use core::fmt;
 
 use heapless::Vec;
 
-use crate::{Id128, procfs::up_to_nul};
+use crate::{Errno, Id128, procfs::up_to_nul};
 
 /// One run of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +19,22 @@ pub struct Run {
 impl Run {
     /// Bytes of what [`parse`](Run::parse) takes: 32 digits, `=`, 32 digits.
     pub const LEN: usize = 65;
+
+    /// A fresh nonce for a spawn of an installation: the first half of its id, then 64 random bits. So a child whose nonce is of another
+    /// installation was spawned by a supervisor further down, though it carries our run entry too.
+    ///
+    /// # Errors
+    /// As [`Id128::random`].
+    pub fn nonce(installation: Id128) -> Result<Id128, Errno> {
+        let (mut nonce, random) = (installation.to_bytes(), Id128::random()?.to_bytes());
+        nonce.iter_mut().zip(random).skip(8).for_each(|(byte, random)| *byte = random);
+        Ok(Id128::from_bytes(nonce))
+    }
+
+    /// Whether a nonce is of a spawn of this installation.
+    pub fn spawned(installation: Id128, nonce: Id128) -> bool {
+        installation.to_bytes().first_chunk::<8>() == nonce.to_bytes().first_chunk::<8>()
+    }
 
     /// The ids as an entry has them after the prefix: `<run id>=<installation id>`, each of 32 lower-case hex digits; `None` for anything
     /// else.

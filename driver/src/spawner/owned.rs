@@ -100,9 +100,7 @@ impl Spawner {
         }))
     }
 
-    /// By the installation id; it was made or checked when the spawner was.
     fn cookie(&self) -> Cookie {
-        let id = Id128::parse(self.handle.shared.markers.tree_value.as_bytes());
-        id.map_or(Cookie::Run(Id128::from_bytes([0; 16])), Cookie::Installation)
+        Cookie::Installation(self.handle.shared.markers.installation)
     }
 }

@@ -14,6 +14,7 @@ use std::{
 
 use pidward_core::{
     Id128, Signal,
+    marker::Run,
     signal::{self, GroupMeans},
     spawn,
 };
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     error::SpawnError,
-    names::{NONCE_ENV, TREE_ENV, fresh_id},
+    names::{NONCE_ENV, TREE_ENV},
     prepare::Prepared,
     say::say,
 };
@@ -76,6 +77,7 @@ pub(super) struct Markers {
     pub(super) tree_name: String,
     /// The installation id.
     pub(super) tree_value: String,
+    pub(super) installation: Id128,
 }
 
 impl Shared {
@@ -282,7 +284,8 @@ impl Shared {
     /// Sets what every child of this spawner carries.
     pub(super) fn stamp(&self, prepared: &mut Prepared) -> io::Result<()> {
         prepared.stamp(&self.markers.tree_name, &self.markers.tree_value);
-        let nonce = Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()))?;
+        let nonce = Run::nonce(self.markers.installation);
+        let nonce = nonce.map_err(|e| io::Error::from_raw_os_error(e.raw()))?;
         prepared.about.nonce = Some(nonce);
         prepared.stamp(NONCE_ENV, &nonce.to_string());
         Ok(())
@@ -303,6 +306,12 @@ fn discard(child: &spawn::Child) {
 impl Markers {
     /// A fresh run of a fresh installation.
     pub(super) fn fresh() -> io::Result<Markers> {
-        Ok(Markers { tree_name: format!("{TREE_ENV}_{}", fresh_id()?), tree_value: fresh_id()? })
+        let random = || Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()));
+        let (run, installation) = (random()?, random()?);
+        Ok(Markers {
+            tree_name: format!("{TREE_ENV}_{run}"),
+            tree_value: installation.to_string(),
+            installation,
+        })
     }
 }
