@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use pidward::{ChildKind, Command, OnLastDrop, Resource, ServiceName, SpawnErrorKind, Spawner, Stdio};
+use pidward::{
+    ChildKind, Command, OnLastDrop, Resource, ServiceName, SpawnErrorKind, Spawner, Stdio, StopOwned, Verdict,
+};
 use pidward_tests::leftovers::NoLeftovers;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,12 +69,51 @@ fn spawn_error_says_all_in_one_line_and_survives_as_io_error() {
 }
 
 #[test]
+fn identities_and_stamps_have_their_calls() {
+    let guard = NoLeftovers::new();
+    let spawner = Spawner::new().unwrap();
+    let service: ServiceName = "one".parse().unwrap();
+    let mut cat = Command::new("cat");
+    pidward::mark_child(
+        cat.stdin(Stdio::piped()).env(guard.token().0, guard.token().1),
+        ChildKind::Agent,
+        &service,
+    );
+    let mut child = spawner.spawn(&cat).unwrap();
+    let identity: pidward::Identity = child.identity().unwrap().to_string().parse().unwrap();
+    assert_eq!((identity, identity.pid()), (child.identity().unwrap(), child.id()));
+    assert_eq!([identity.verify(), spawner.verify_identity(&identity)], [Verdict::Same; 2]);
+    assert_eq!(spawner.verify(child.id(), ChildKind::Agent, &service), Verdict::Same);
+    assert!(spawner.owns(child.id(), ChildKind::Agent, &service) && pidward::is_running(child.id()));
+    assert!(pidward::live_environ(child.id()).is_some_and(|e| ChildKind::Agent.identifies(&e, &service)));
+    assert!(matches!(spawner.stop_identity(&identity, SECOND * 5), StopOwned::Stopped(_)));
+    assert!(matches!(identity.stop(SECOND), StopOwned::NotRunning));
+    assert!(matches!(
+        spawner.stop_owned(child.id(), ChildKind::Agent, &service, SECOND),
+        StopOwned::NotRunning
+    ));
+    assert_eq!(pidward::verify(child.id(), ChildKind::Agent, &service), Verdict::Gone);
+    assert!(child.try_wait().unwrap().is_some() && pidward::identity_verification_supported());
+    let error = "no line".parse::<pidward::Identity>().unwrap_err();
+    let _: &dyn Error = &error;
+    assert!(!error.to_string().contains('\n') && error.to_string().contains("pidward-identity"));
+    assert_eq!(pidward::api_server_service().as_str(), pidward::API_SERVER_SERVICE);
+    // Called for real by a program of its own.
+    let _: fn() -> io::Result<pidward::ApiServerStamp> = pidward::stamp_api_server;
+    match pidward::ApiServerStamp::Stamped {
+        pidward::ApiServerStamp::Stamped | pidward::ApiServerStamp::Unverifiable => {}
+    }
+}
+
+#[test]
 fn public_types_can_be_shown_and_sent() {
     fn all<T: Debug + Send + Sync>() {}
     all::<(Command, pidward::Child, pidward::ChildState, Spawner, pidward::SpawnerBuilder, OnLastDrop)>();
     all::<(pidward::SpawnError, SpawnErrorKind, pidward::Limit, Resource, Stdio, ChildKind, ServiceName)>();
     all::<(pidward::ChildStdin, pidward::ChildStdout, pidward::ChildStderr, pidward::ServiceNameError)>();
     all::<(pidward::StopReport, pidward::Stopped, pidward::Stopping, pidward::Survivor)>();
+    all::<(pidward::Identity, pidward::IdentityError, Verdict, pidward::Why, pidward::Field)>();
+    all::<(StopOwned, pidward::ApiServerStamp, pidward::Errno)>();
 }
 
 #[test]
@@ -84,6 +125,8 @@ fn public_enums_may_grow() {
         "error/kind.rs",
         "error/limit.rs",
         "spawner/builder.rs",
+        "identity.rs",
+        "../../core/src/identity/mod.rs",
     ] {
         let text = source(file);
         for (head, _) in text.match_indices("\npub enum ") {

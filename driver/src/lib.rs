@@ -12,6 +12,7 @@ mod prepare;
 mod probe;
 mod say;
 pub mod spawner;
+mod stamp;
 mod stdio;
 mod stop;
 
@@ -20,8 +21,9 @@ pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_
 pub use error::{Limit, SpawnError, SpawnErrorKind};
 pub use identity::{Field, Identity, IdentityError, StopOwned, Verdict, Why, is_running, verify};
 pub use names::{
-    AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV,
-    NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError, TASK_NAME_ENV, TREE_ENV,
+    AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind,
+    MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError,
+    TASK_NAME_ENV, TREE_ENV,
 };
 pub use pidward_core::{Errno, Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
 pub use probe::{
@@ -29,6 +31,7 @@ pub use probe::{
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,
 };
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
+pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 pub use stop::{StopReport, Stopped, Stopping, Survivor};
 

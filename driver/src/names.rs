@@ -17,6 +17,9 @@ pub const AGENT_NAME_ENV: &str = Names::DEFAULT.agent;
 pub const MCP_SERVICE_ID_ENV: &str = Names::DEFAULT.mcp;
 /// Names an API server.
 pub const API_SERVER_ENV: &str = Names::DEFAULT.api;
+/// Pid and start ticks of the process that [`stamp_api_server`](crate::stamp_api_server) has stamped, `pid:ticks`: an inherited
+/// [`API_SERVER_ENV`] is no stamp.
+pub const API_SERVER_STAMP_ENV: &str = "PIDWARD_API_SERVER_STAMP";
 /// Names a task.
 pub const TASK_NAME_ENV: &str = Names::DEFAULT.task;
 /// The nonce of one spawn.
@@ -88,6 +91,10 @@ impl ServiceName {
             Ok(_) => Ok(ServiceName(text)),
             Err(rule) => Err(ServiceNameError(rule)),
         }
+    }
+
+    pub(crate) fn of_api_server() -> ServiceName {
+        ServiceName(API_SERVER_SERVICE.to_owned())
     }
 
     /// The text.

@@ -192,7 +192,7 @@ impl Command {
         if !matches!(rustix::process::waitid(WaitId::All, any), Err(rustix::io::Errno::CHILD)) {
             return SpawnError::refused(SpawnErrorKind::ChildrenLive).of_program(&self.program).into();
         }
-        let (mut prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit) {
+        let (prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit) {
             Ok(prepared) => prepared,
             Err(error) => return error.into(),
         };

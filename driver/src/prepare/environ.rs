@@ -15,13 +15,14 @@ use super::strings::Strings;
 use crate::{
     command::Command,
     names::{
-        AGENT_NAME_ENV, API_SERVER_ENV, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV,
-        SUBPROCESS_MARKER_ENV, TASK_NAME_ENV, TREE_PREFIX,
+        AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind, MCP_SERVICE_ID_ENV,
+        NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, TASK_NAME_ENV, TREE_PREFIX,
     },
 };
 
 /// Says who this process is: never inherited.
-const OWN: [&str; 5] = [SUBPROCESS_MARKER_ENV, NONCE_ENV, API_SERVER_ENV, SUBAGENT_ENV, CHANNEL_ENV];
+const OWN: [&str; 6] =
+    [SUBPROCESS_MARKER_ENV, NONCE_ENV, API_SERVER_ENV, API_SERVER_STAMP_ENV, SUBAGENT_ENV, CHANNEL_ENV];
 /// Ours only where the general marker says that a supervisor gave them; else names of the host's own.
 const OWN_IF_MARKED: [&str; 3] = [AGENT_NAME_ENV, MCP_SERVICE_ID_ENV, TASK_NAME_ENV];
 

@@ -12,7 +12,6 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
-    ptr,
     sync::Arc,
 };
 
@@ -32,7 +31,7 @@ mod strings;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use strings::Strings;
+pub(crate) use strings::{Strings, tables};
 
 use crate::{
     command::{Command, Settings},
@@ -92,8 +91,6 @@ pub(crate) struct Prepared {
     settings: Settings,
     /// The asker's signal mask, where the child is to keep it.
     mask: Option<u64>,
-    /// Room for the tables, kept from one try to the next.
-    room: Vec<u8>,
 }
 
 impl Prepared {
@@ -127,10 +124,7 @@ impl Prepared {
         let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
         let name = cmd.service.clone().map(|service| (cmd.kind.unwrap_or(ChildKind::Task), service));
         let about = About { kill_on_drop: cmd.kill_on_drop, nonce: None, name };
-        Ok((
-            Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask, room: Vec::new() },
-            ends,
-        ))
+        Ok((Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask }, ends))
     }
 
     /// One more entry of the environment, in place of any of that name. `name` and `value` are ours: without NUL, the
@@ -151,19 +145,15 @@ impl Prepared {
     }
 
     /// Packs the tables and lends the plan.
-    pub(crate) fn with_plan<R>(&mut self, f: impl FnOnce(&Plan<'_>) -> R) -> R {
-        let lists = [&self.argv, &self.environ, &self.paths];
-        self.room.resize(lists.iter().map(|list| list.bytes()).sum(), 0);
-        // Pointers cannot go to another thread, so they are made anew.
-        let mut pointers = vec![ptr::null(); lists.iter().map(|list| list.count() + 1).sum()];
-        let (mut bytes, mut slots) = (&mut self.room[..], &mut pointers[..]);
-        let [argv, environ, paths] = lists.map(|list| list.table(&mut bytes, &mut slots));
-        let maps: Vec<FdMap<'_>> = self.fds.iter().map(|(n, fd)| FdMap::new(fd.as_fd(), *n)).collect();
-        let mut plan = Plan::new(Program::Paths(paths), argv, environ);
-        plan.fds = &maps;
-        plan.cwd = self.cwd.as_deref();
-        self.settings.apply(&mut plan, self.mask);
-        f(&plan)
+    pub(crate) fn with_plan<R>(&self, f: impl FnOnce(&Plan<'_>) -> R) -> R {
+        tables([&self.argv, &self.environ, &self.paths], |[argv, environ, paths]| {
+            let maps: Vec<FdMap<'_>> = self.fds.iter().map(|(n, fd)| FdMap::new(fd.as_fd(), *n)).collect();
+            let mut plan = Plan::new(Program::Paths(paths), argv, environ);
+            plan.fds = &maps;
+            plan.cwd = self.cwd.as_deref();
+            self.settings.apply(&mut plan, self.mask);
+            f(&plan)
+        })
     }
 
     /// The program as the caller named it.

@@ -7,7 +7,7 @@ use pidward_core::image::{PackError, Packer, Table};
 /// Strings without NUL inside, each with its NUL behind it. Owned, and without pointers, so it can go to
 /// another thread.
 #[derive(Clone, Default)]
-pub(super) struct Strings {
+pub(crate) struct Strings {
     bytes: Vec<u8>,
     count: usize,
 }
@@ -18,7 +18,7 @@ impl Strings {
     }
 
     /// Adds one string made of several parts.
-    pub(super) fn push(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
+    pub(crate) fn push(&mut self, parts: &[&[u8]]) -> Result<(), PackError> {
         if parts.iter().any(|part| part.contains(&0)) {
             return Err(PackError::Nul);
         }
@@ -76,4 +76,12 @@ impl Strings {
         }
         packer.finish()
     }
+}
+
+/// Packs each list as a table, with pointers, which cannot go to another thread.
+pub(crate) fn tables<const N: usize, R>(lists: [&Strings; N], f: impl FnOnce([Table<'_>; N]) -> R) -> R {
+    let mut room = vec![0; lists.iter().map(|list| list.bytes()).sum()];
+    let mut pointers = vec![ptr::null(); lists.iter().map(|list| list.count() + 1).sum()];
+    let (mut bytes, mut slots) = (&mut room[..], &mut pointers[..]);
+    f(lists.map(|list| list.table(&mut bytes, &mut slots)))
 }

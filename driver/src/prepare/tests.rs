@@ -20,7 +20,7 @@ use crate::SpawnErrorKind;
 
 /// Starts the command as the spawner does, its retries included.
 pub(crate) fn launch(cmd: &Command) -> Result<(Child, ParentEnds), SpawnError> {
-    let (mut prepared, ends) = Prepared::new(cmd, DefaultStdio::Piped)?;
+    let (prepared, ends) = Prepared::new(cmd, DefaultStdio::Piped)?;
     let mut launcher = Launcher::new().unwrap();
     let mut tries = 0;
     loop {

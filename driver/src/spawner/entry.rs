@@ -22,6 +22,7 @@ use rustix::{
 
 use super::{
     ground::{About, Ground},
+    live::Counted,
     queue::lock,
 };
 use crate::{members, say::say};
@@ -58,6 +59,7 @@ pub(crate) struct Entry {
     /// There is no event for its end.
     polled: AtomicBool,
     ended: Mutex<Option<Ended>>,
+    live: Mutex<Option<Counted>>,
     wake: Condvar,
     /// Stands in for a pidfd where there is none: readable once the child has ended.
     stand_in: Option<OwnedFd>,
@@ -84,6 +86,7 @@ impl Entry {
             owned: AtomicBool::new(true),
             polled: AtomicBool::new(false),
             ended: Mutex::default(),
+            live: Mutex::new(Some(Counted::new())),
             wake: Condvar::new(),
             stand_in,
         }
@@ -148,6 +151,7 @@ impl Entry {
         };
         if ended.is_some() {
             self.maker.children.fetch_sub(1, Ordering::AcqRel);
+            *lock(&self.live) = None;
             self.wake.notify_all();
             if let Some(fd) = &self.stand_in {
                 // A fresh eventfd has room for one.

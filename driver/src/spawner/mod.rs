@@ -42,6 +42,7 @@ mod builder;
 mod entry;
 mod events;
 mod ground;
+pub(crate) mod live;
 mod owned;
 mod queue;
 mod shared;

@@ -1,0 +1,136 @@
+//! The stamp of an API server: an entry in the environ that the kernel shows of this very process.
+//!
+//! A program cannot change what `/proc/<pid>/environ` shows but by exec, so the stamp is a re-exec in place: the same program file, held
+//! open, with the same arguments and environment and one name more. Beside the name stand pid and start ticks of the process that was
+//! stamped: an entry that a shell exported, or a parent handed down, is somebody else's.
+
+use std::{
+    env, fs, io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    process,
+};
+
+use pidward_core::{
+    Pid,
+    marker::{self, ChildKind, Markers, Names},
+    procfs::{Environ, Proc, ProcError},
+    signal,
+    spawn::{self, Keep, Plan, Program},
+};
+
+use crate::{
+    error::{SpawnError, SpawnErrorKind},
+    names::{API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, ServiceName},
+    prepare::{Strings, tables},
+    spawner::live,
+};
+
+/// What [`stamp_api_server`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it says whether others can know this process"]
+pub enum ApiServerStamp {
+    /// The kernel shows the stamp.
+    Stamped,
+    /// The kernel does not show this process its own environ: nobody could tell whether a stamp is there, and none was set.
+    Unverifiable,
+}
+
+/// The one service name that an API server has.
+pub fn api_server_service() -> ServiceName {
+    ServiceName::of_api_server()
+}
+
+/// Marks this process as the API server, by exec in place if it is not: the call then does not return, and `main` begins anew.
+///
+/// Across the exec stay pid, parent, start time, group, session, working directory, umask, descriptors without close-on-exec, signal mask,
+/// ignored signals, niceness, arguments and every other entry of the environment. It happens at most once; call it early in `main`,
+/// before there are children, threads or files to lose. What pidward starts afterwards does not inherit the stamp.
+///
+/// # Errors
+/// - [`SpawnErrorKind::ChildrenLive`](crate::SpawnErrorKind::ChildrenLive) (inside the [`io::Error`]): supervised children live, and the end
+///   of this process's threads would end them.
+/// - What the kernel answers to exec. Nothing has changed then, and the process can go on.
+pub fn stamp_api_server() -> io::Result<ApiServerStamp> {
+    let Some((shown, mark)) = shown() else { return Ok(ApiServerStamp::Unverifiable) };
+    let stamp = format!("{API_SERVER_STAMP_ENV}={mark}");
+    let is_named = Markers::new(&Names::DEFAULT, ChildKind::Api, API_SERVER_SERVICE).are_in(&shown);
+    if is_named && shown.split(|byte| *byte == 0).any(|entry| entry == stamp.as_bytes()) {
+        return Ok(ApiServerStamp::Stamped);
+    }
+    // It was done, and the kernel does not show it: once more would be for ever.
+    if env::var_os(API_SERVER_STAMP_ENV).is_some_and(|value| value.as_bytes() == mark.as_bytes()) {
+        return Ok(ApiServerStamp::Unverifiable);
+    }
+    if live::children() > 0 {
+        return Err(SpawnError::refused(SpawnErrorKind::ChildrenLive).of_program(&own_name()).into());
+    }
+    Err(again(&shown, &stamp))
+}
+
+/// What the kernel shows as this process's environ, and what the stamp must hold: pid and start ticks.
+fn shown() -> Option<(Vec<u8>, String)> {
+    let mut block = Vec::new();
+    let looked = Proc::open().and_then(|proc| {
+        let own = proc.process(Pid::new(process::id()).ok_or(ProcError::Gone)?)?;
+        let ticks = own.stat()?.start_ticks;
+        Ok((own.environ(|piece| block.extend_from_slice(piece))?, ticks))
+    });
+    match looked {
+        Ok((Environ::Bytes(_), ticks)) if marker::environ_has_entries(&block) => {
+            Some((block, format!("{}:{ticks}", process::id())))
+        }
+        other => {
+            log::debug!("the environ of this process: {other:?}");
+            None
+        }
+    }
+}
+
+/// Exec of the running program in place; returns where that failed.
+fn again(shown: &[u8], stamp: &str) -> io::Error {
+    // Not by its path: the file may have been replaced or deleted.
+    let exe = match fs::File::open("/proc/self/exe") {
+        Ok(exe) => exe,
+        Err(error) => return error,
+    };
+    let (argv, environ) = match (argv(), environ(shown, stamp)) {
+        (Some(argv), Some(environ)) => (argv, environ),
+        _ => return io::ErrorKind::InvalidInput.into(),
+    };
+    let mask = match signal::blocked() {
+        Ok(mask) => mask,
+        Err(e) => return io::Error::from_raw_os_error(e.raw()),
+    };
+    let error = tables([&argv, &environ], |[argv, environ]| {
+        let mut plan = Plan::new(Program::Open(exe.as_fd()), argv, environ);
+        plan.keep = Keep { mask: Some(mask), ignored: true };
+        spawn::replace(&plan)
+    });
+    io::Error::from_raw_os_error(error.errno.raw())
+}
+
+fn own_name() -> std::ffi::OsString {
+    env::args_os().next().unwrap_or_default()
+}
+
+/// The arguments, the first as it was.
+fn argv() -> Option<Strings> {
+    let mut argv = Strings::default();
+    env::args_os().try_for_each(|arg| argv.push(&[arg.as_bytes()]).ok())?;
+    Some(argv)
+}
+
+/// The environment as the program has it, what std does not show of it (entries without `=`), and the two entries.
+fn environ(shown: &[u8], stamp: &str) -> Option<Strings> {
+    let mut environ = Strings::default();
+    let ours = |name: &[u8]| [API_SERVER_ENV, API_SERVER_STAMP_ENV].iter().any(|own| name == own.as_bytes());
+    for (name, value) in env::vars_os().filter(|(name, _)| !ours(name.as_bytes())) {
+        environ.push(&[name.as_bytes(), b"=", value.as_bytes()]).ok()?;
+    }
+    for entry in shown.split(|byte| *byte == 0).filter(|entry| !entry.is_empty() && !entry.contains(&b'=')) {
+        environ.push(&[entry]).ok()?;
+    }
+    environ.push(&[API_SERVER_ENV.as_bytes(), b"=", API_SERVER_SERVICE.as_bytes()]).ok()?;
+    environ.push(&[stamp.as_bytes()]).ok()?;
+    Some(environ)
+}
