@@ -189,8 +189,9 @@ impl Command {
 
     /// Starts from an empty environment.
     ///
-    /// Variables whose name starts with `PIDWARD_TREE_` stay: by them the supervisors further out find what
-    /// descends from them. [`env_remove`](Self::env_remove) of the very name is obeyed.
+    /// Variables whose name starts with `PIDWARD_TREE_`, or with the prefix of the spawner's
+    /// [`MarkerNames`](crate::MarkerNames), stay: by them the supervisors further out find what descends from them.
+    /// [`env_remove`](Self::env_remove) of the very name is obeyed, under the default prefix.
     pub fn env_clear(&mut self) -> &mut Command {
         self.env_cleared = true;
         self.env.retain(|key, _| in_tree(key));

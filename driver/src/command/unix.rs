@@ -11,6 +11,7 @@ use std::{
 
 use pidward_core::{
     Signal,
+    marker::Names,
     spawn::{self, Rlimit},
 };
 use rustix::process::{WaitId, WaitIdOptions};
@@ -192,7 +193,7 @@ impl Command {
         if !matches!(rustix::process::waitid(WaitId::All, any), Err(rustix::io::Errno::CHILD)) {
             return SpawnError::refused(SpawnErrorKind::ChildrenLive).of_program(&self.program).into();
         }
-        let (prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit) {
+        let (prepared, _ends) = match Prepared::new(self, DefaultStdio::Inherit, &Names::DEFAULT) {
             Ok(prepared) => prepared,
             Err(error) => return error.into(),
         };

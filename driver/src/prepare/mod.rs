@@ -18,6 +18,7 @@ use std::{
 use pidward_core::{
     Errno,
     image::{self, PackError},
+    marker::Names,
     signal,
     spawn::{FdMap, Plan, Program},
 };
@@ -99,7 +100,11 @@ impl Prepared {
     /// # Errors
     /// What can be known without a child: a NUL, a bad name of a variable, a number out of range; no descriptor
     /// left for a pipe.
-    pub(crate) fn new(cmd: &Command, default: DefaultStdio) -> Result<(Prepared, ParentEnds), SpawnError> {
+    pub(crate) fn new(
+        cmd: &Command,
+        default: DefaultStdio,
+        names: &Names<'_>,
+    ) -> Result<(Prepared, ParentEnds), SpawnError> {
         let bad = |words| move |error| packing(cmd, error, words);
         let program = cmd.program.as_bytes();
         let mut argv = Strings::with_capacity(256);
@@ -108,7 +113,7 @@ impl Prepared {
             argv.push(&[arg.as_bytes()]).map_err(bad("an argument"))?;
         }
         cmd.settings.check().map_err(|words| SpawnError::invalid(&cmd.program, words))?;
-        let environ = environ::build(cmd).map_err(bad("the value of a variable"))?;
+        let environ = environ::build(cmd, names).map_err(bad("the value of a variable"))?;
         let path = environ.value(b"PATH");
         let size = image::candidates_size(program, path).map_err(bad("the name of the program"))?;
         let paths =

@@ -20,7 +20,7 @@ use crate::SpawnErrorKind;
 
 /// Starts the command as the spawner does, its retries included.
 pub(crate) fn launch(cmd: &Command) -> Result<(Child, ParentEnds), SpawnError> {
-    let (prepared, ends) = Prepared::new(cmd, DefaultStdio::Piped)?;
+    let (prepared, ends) = Prepared::new(cmd, DefaultStdio::Piped, &Names::DEFAULT)?;
     let mut launcher = Launcher::new().unwrap();
     let mut tries = 0;
     loop {
@@ -271,7 +271,7 @@ fn numbers_that_cannot_be_meant_are_refused_before_any_child() {
 fn a_stamp_stands_once_whatever_was_there() {
     let mut cmd = sh("env | grep ^STAMP | sort");
     cmd.env("STAMP", "old").env("STAMPS", "stay");
-    let (mut prepared, ends) = Prepared::new(&cmd, DefaultStdio::Piped).unwrap();
+    let (mut prepared, ends) = Prepared::new(&cmd, DefaultStdio::Piped, &Names::DEFAULT).unwrap();
     prepared.stamp("STAMP", "first");
     prepared.stamp("STAMP", "second");
     let mut launcher = Launcher::new().unwrap();

@@ -1,8 +1,11 @@
 //! How a spawner is set up.
 
-use std::{io, time::Duration};
+use std::{error::Error, io, time::Duration};
+
+use pidward_core::Id128;
 
 use super::Spawner;
+use crate::markers::MarkerNames;
 
 /// What happens to detached children when the last handle of their spawner is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -46,6 +49,8 @@ impl Default for Config {
 #[must_use = "nothing happens before `build`"]
 pub struct SpawnerBuilder {
     config: Config,
+    names: MarkerNames,
+    installation: Option<String>,
 }
 
 impl SpawnerBuilder {
@@ -88,11 +93,34 @@ impl SpawnerBuilder {
         self
     }
 
+    /// The names of the variables that children carry. Default: the constants, as [`NONCE_ENV`](crate::NONCE_ENV).
+    ///
+    /// Two supervisors with different names do not see each other's markers: those of the other are ordinary variables, and inherited.
+    pub fn markers(mut self, names: MarkerNames) -> SpawnerBuilder {
+        self.names = names;
+        self
+    }
+
+    /// The installation id that children carry: 32 lower-case hex digits, random and kept by whoever wants to know its children again
+    /// after a restart. Default: a new one, so that only this spawner knows them.
+    pub fn installation(mut self, id: impl Into<String>) -> SpawnerBuilder {
+        self.installation = Some(id.into());
+        self
+    }
+
     /// Starts the threads.
     ///
     /// # Errors
-    /// No thread, descriptor or memory to be had; a kernel below Linux 5.4 (`ErrorKind::Unsupported`).
+    /// No thread, descriptor or memory to be had; a kernel below Linux 5.4 (`ErrorKind::Unsupported`);
+    /// [`MarkerNamesError`](crate::MarkerNamesError) or an installation that is no id (`ErrorKind::InvalidInput`).
     pub fn build(self) -> io::Result<Spawner> {
-        Spawner::start(self.config)
+        let invalid =
+            |error: Box<dyn Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidInput, error);
+        self.names.check().map_err(|e| invalid(e.into()))?;
+        let installation = self.installation.map(|id| Id128::parse(id.as_bytes()).ok_or(id)).transpose();
+        let installation = installation.map_err(|id| {
+            invalid(format!("the installation {id:?}: expected 32 lower-case hex digits").into())
+        })?;
+        Spawner::start(self.config, self.names, installation)
     }
 }

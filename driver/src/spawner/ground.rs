@@ -8,7 +8,10 @@ use pidward_core::{
     marker::{Cookie, Names},
 };
 
-use crate::names::{ChildKind, ServiceName};
+use crate::{
+    markers::MarkerNames,
+    names::{ChildKind, ServiceName},
+};
 
 /// During exec a process shows nothing of its own for a moment: this many looks, this far apart, wait for it.
 const LOOKS: u32 = 20;
@@ -18,16 +21,21 @@ const BETWEEN: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(crate) struct Ground {
     host: OnceLock<Host>,
+    names: MarkerNames,
 }
 
 impl Ground {
+    pub(crate) fn new(names: MarkerNames) -> Ground {
+        Ground { host: OnceLock::new(), names }
+    }
+
     /// Opened when it is first needed.
     pub(crate) fn host(&self) -> &Host {
         self.host.get_or_init(Host::look)
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
-        Names::DEFAULT
+        self.names.core()
     }
 
     /// Whether the process that was written down lives. Waits a moment for one that is in exec.

@@ -27,12 +27,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{Errno, signal, spawn::Step};
+use pidward_core::{Errno, Id128, spawn::Step};
 
 use crate::{
     child::Child,
     command::Command,
     error::SpawnError,
+    markers::MarkerNames,
     prepare::{DefaultStdio, ParentEnds, Prepared},
     say::say,
     stop::{self, StopReport},
@@ -59,7 +60,6 @@ pub use builder::{OnLastDrop, SpawnerBuilder};
 
 use builder::Config;
 use queue::{Ask, Refused};
-use shared::Markers;
 use thread_main::SpawnerThread;
 
 /// The name of spawner threads.
@@ -148,16 +148,15 @@ impl Spawner {
         stop::run(shared, &shared.children(), grace)
     }
 
-    /// What the pids of this spawner's children descend from: `PIDWARD_TREE_<run id>`, the name of the environ entry that
-    /// each carries.
+    /// The environ entry that every descendant of this spawner inherits: `PIDWARD_TREE_<run id>` and the
+    /// [installation](SpawnerBuilder::installation) id.
     pub fn tree_entry(&self) -> (&str, &str) {
         let markers = &self.handle.shared.markers;
         (&markers.tree_name, &markers.tree_value)
     }
 
-    fn start(config: Config) -> io::Result<Spawner> {
-        let means = signal::group_means();
-        let shared = Arc::new(Shared::new(config, means, Markers::fresh()?)?);
+    fn start(config: Config, names: MarkerNames, installation: Option<Id128>) -> io::Result<Spawner> {
+        let shared = Arc::new(Shared::new(config, names, installation)?);
         let first = SpawnerThread::new(Arc::clone(&shared), false).map_err(|e| match e.step {
             Step::Prepare => io::Error::from_raw_os_error(e.errno.raw()),
             _ => io::Error::other(e),
@@ -175,7 +174,7 @@ impl Spawner {
         if !shared.is_ours() {
             return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
         }
-        let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
+        let (mut prepared, ends) = Prepared::new(cmd, stdio, &shared.ground.names())?;
         shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
         let patience = cmd.deadline.or(shared.config.deadline);
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
@@ -279,7 +278,7 @@ impl Command {
 
     /// A child of the calling thread, which stays until it has ended.
     fn run_here(&mut self, stdio: DefaultStdio) -> io::Result<Child> {
-        let shared = Shared::new(Config::default(), signal::group_means(), Markers::fresh()?)?;
+        let shared = Shared::new(Config::default(), MarkerNames::default(), None)?;
         Ok(spawn_here(&Arc::new(shared), self, stdio)?)
     }
 }
@@ -288,7 +287,7 @@ fn spawn_here(shared: &Arc<Shared>, cmd: &Command, stdio: DefaultStdio) -> Resul
     if !shared.is_ours() {
         return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
     }
-    let (mut prepared, ends) = Prepared::new(cmd, stdio)?;
+    let (mut prepared, ends) = Prepared::new(cmd, stdio, &shared.ground.names())?;
     shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
     let child = thread_main::spawn_here(&mut prepared)?;
     let entry = shared.adopt(child, cmd.get_program(), &Arc::default(), prepared.about)?;

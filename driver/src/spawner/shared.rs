@@ -30,12 +30,7 @@ use super::{
     ground::{About, Ground},
     queue::{Queue, lock},
 };
-use crate::{
-    error::SpawnError,
-    names::{NONCE_ENV, TREE_ENV},
-    prepare::Prepared,
-    say::say,
-};
+use crate::{error::SpawnError, markers::MarkerNames, prepare::Prepared, say::say};
 
 /// The key of the events thread's own wake-up; children count from 1.
 pub(super) const WAKE: u64 = 0;
@@ -73,7 +68,7 @@ pub(crate) struct Shared {
 /// What every child of this spawner carries.
 #[derive(Debug)]
 pub(super) struct Markers {
-    /// `PIDWARD_TREE_<run id>`.
+    /// Prefix and run id.
     pub(super) tree_name: String,
     /// The installation id.
     pub(super) tree_value: String,
@@ -81,16 +76,18 @@ pub(super) struct Markers {
 }
 
 impl Shared {
-    pub(super) fn new(config: Config, means: GroupMeans, markers: Markers) -> io::Result<Shared> {
+    /// `installation`: a new one where there is none.
+    pub(super) fn new(config: Config, names: MarkerNames, installation: Option<Id128>) -> io::Result<Shared> {
+        let markers = Markers::new(&names, installation)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
         Ok(Shared {
             queue: Queue::new(config.queue),
             config,
-            means,
+            means: signal::group_means(),
             markers,
-            ground: Arc::default(),
+            ground: Arc::new(Ground::new(names)),
             children: Mutex::default(),
             lanes: Mutex::default(),
             joins: Mutex::default(),
@@ -287,7 +284,7 @@ impl Shared {
         let nonce = Run::nonce(self.markers.installation);
         let nonce = nonce.map_err(|e| io::Error::from_raw_os_error(e.raw()))?;
         prepared.about.nonce = Some(nonce);
-        prepared.stamp(NONCE_ENV, &nonce.to_string());
+        prepared.stamp(self.ground.names().nonce, &nonce.to_string());
         Ok(())
     }
 }
@@ -304,12 +301,12 @@ fn discard(child: &spawn::Child) {
 }
 
 impl Markers {
-    /// A fresh run of a fresh installation.
-    pub(super) fn fresh() -> io::Result<Markers> {
+    /// A new run.
+    fn new(names: &MarkerNames, installation: Option<Id128>) -> io::Result<Markers> {
         let random = || Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()));
-        let (run, installation) = (random()?, random()?);
+        let (run, installation) = (random()?, installation.map_or_else(random, Ok)?);
         Ok(Markers {
-            tree_name: format!("{TREE_ENV}_{run}"),
+            tree_name: format!("{}{run}", names.core().tree),
             tree_value: installation.to_string(),
             installation,
         })

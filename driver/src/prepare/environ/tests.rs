@@ -7,7 +7,7 @@ use crate::names::ServiceName;
 fn environ_of(cmd: &Command, vars: &[(&str, &str)]) -> Vec<String> {
     let marked = vars.contains(&("PIDWARD_SUBPROCESS", "1"));
     let vars = vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let environ = merge(cmd, vars, marked).unwrap();
+    let environ = merge(cmd, vars, marked, &Names::DEFAULT).unwrap();
     environ.iter().map(|entry| String::from_utf8(entry.to_vec()).unwrap()).collect()
 }
 
