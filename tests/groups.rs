@@ -79,7 +79,8 @@ fn without_the_group_flag_members_are_ended_one_by_one() {
     let spawner = Spawner::new().expect("a spawner");
     let mut child = ready(&spawner, &sh(&guard, THREE), 2);
     reap(&child);
-    assert_eq!(guard.left().into_iter().filter(|pid| *pid != stranger.id()).count(), 4);
+    let members = || guard.left().into_iter().filter(|pid| *pid != stranger.id()).count();
+    proc::eventually("all of them run", || members() == 4);
     let report = child.stop(SHORT);
     assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
     proc::eventually("only the stranger is left", || guard.left() == [stranger.id()]);

@@ -25,7 +25,7 @@ fn a_dead_first_thread_with_live_threads_is_no_zombie() {
     let pid = Pid::new(board.wait_for_pid("ready")).unwrap();
     let pinned = Proc::open().unwrap().process(pid).unwrap();
     let seen = pinned.stat().unwrap();
-    assert_eq!((seen.state, seen.threads), (State::Zombie, 2));
+    assert_eq!((seen.state, seen.threads), (State::ZOMBIE, 2));
     assert!(!seen.is_ended() && !is_zombie(pid));
     // Its memory is there, but not by this way: that says nothing.
     assert_eq!(pinned.environ(|_| panic!("the first thread has no memory")), Ok(Environ::Empty));

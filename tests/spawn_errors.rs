@@ -123,8 +123,8 @@ fn each_step_fails_with_its_cause_and_leaves_nothing() {
 #[test]
 fn every_step_has_a_row() {
     for step in Step::ALL {
-        let rows = ROWS.iter().filter(|(of, ..)| *of == step).count();
-        assert!((rows > 0) != NEVER.contains(&step), "{step:?}: {rows} rows");
+        let rows = ROWS.iter().filter(|(of, ..)| *of == *step).count();
+        assert!((rows > 0) != NEVER.contains(step), "{step:?}: {rows} rows");
     }
 }
 

@@ -1,8 +1,9 @@
 //! 128-bit identifiers: boot id, run id, installation id, nonce.
 #![forbid(unsafe_code)]
 
-use core::fmt;
+use core::fmt::{self, Write};
 
+use heapless::String;
 use rustix::{
     io,
     rand::{GetRandomFlags, getrandom},
@@ -74,4 +75,12 @@ impl fmt::Debug for Id128 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// 16 lower-case hex digits.
+pub(crate) fn hex64(number: u64) -> String<16> {
+    let mut text = String::new();
+    // Always fits.
+    let _ = write!(text, "{number:016x}");
+    text
 }

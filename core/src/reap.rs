@@ -138,10 +138,7 @@ pub enum Change {
 /// # Errors
 /// [`ReapError`].
 pub fn try_reap(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
-    match change(child, raw::WEXITED)? {
-        Some(Change::Ended(exit)) => Ok(Some(exit)),
-        _ => Ok(None),
-    }
+    change(child, raw::WEXITED).map(end)
 }
 
 /// The next stop or continuation, each reported once; an end is reported too and not taken. Never blocks.
@@ -160,9 +157,13 @@ pub fn next_stop(child: Target<'_>) -> Result<Option<Change>, ReapError> {
 /// # Errors
 /// [`ReapError`].
 pub fn peek(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
-    match change(child, raw::WEXITED | raw::WNOWAIT)? {
-        Some(Change::Ended(exit)) => Ok(Some(exit)),
-        _ => Ok(None),
+    change(child, raw::WEXITED | raw::WNOWAIT).map(end)
+}
+
+fn end(change: Option<Change>) -> Option<Exit> {
+    match change {
+        Some(Change::Ended(exit)) => Some(exit),
+        _ => None,
     }
 }
 

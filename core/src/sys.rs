@@ -16,28 +16,13 @@ use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::{Errno, Pid, Signal, arch};
 
-/// A system call with its arguments padded by zeros.
+/// A system call with its arguments, padded by zeros to six.
 macro_rules! syscall {
-    ($nr:ident) => {
-        syscall!($nr, 0)
-    };
-    ($nr:ident, $a:expr) => {
-        syscall!($nr, $a, 0)
-    };
-    ($nr:ident, $a:expr, $b:expr) => {
-        syscall!($nr, $a, $b, 0)
-    };
-    ($nr:ident, $a:expr, $b:expr, $c:expr) => {
-        syscall!($nr, $a, $b, $c, 0)
-    };
-    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr) => {
-        syscall!($nr, $a, $b, $c, $d, 0)
-    };
-    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr) => {
-        syscall!($nr, $a, $b, $c, $d, $e, 0)
-    };
-    ($nr:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr) => {
+    (@ $nr:ident, $a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr $(, $spare:expr)*) => {
         arch::syscall6(raw::$nr, [$a, $b, $c, $d, $e, $f])
+    };
+    ($nr:ident $(, $arg:expr)*) => {
+        syscall!(@ $nr $(, $arg)*, 0, 0, 0, 0, 0, 0)
     };
 }
 

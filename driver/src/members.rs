@@ -82,20 +82,19 @@ pub(crate) fn signal(
     except: Option<Pid>,
     signal: Signal,
 ) -> Result<(), SignalError> {
-    let mut sent = Err(SignalError::Gone);
-    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| {
-        if let Member::Ours(process) = member
-            && Some(process.pid()) != except
-        {
+    let (mut sent, mut unproven) = (Err(SignalError::Gone), false);
+    let looked = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| match member {
+        Member::Ours(process) if Some(process.pid()) == except => {}
+        Member::Ours(process) => {
             let reached = process.signal(signal);
             // One that was reached is enough.
             sent = sent.or(reached);
         }
+        Member::Unproven(_) => unproven = true,
     });
-    match seen {
-        Ok(seen) if seen.unproven > 0 && sent == Err(SignalError::Gone) => Err(SignalError::Unpinned),
-        Ok(_) => sent,
-        Err(_) => Err(SignalError::Unpinned),
+    match sent {
+        Err(SignalError::Gone) if unproven || looked.is_err() => Err(SignalError::Unpinned),
+        sent => sent,
     }
 }
 

@@ -13,7 +13,7 @@ use core::{
 use heapless::String;
 
 use super::Identity;
-use crate::{Id128, Pid};
+use crate::{Id128, Pid, id::hex64};
 
 /// Most bytes of a line, without a newline.
 pub const LINE_MAX: usize = 256;
@@ -56,7 +56,7 @@ impl Identity {
         }
         let at = line.len().checked_sub(SUM.len().saturating_add(16)).ok_or(LineError::Torn)?;
         let (body, sum) = line.split_at_checked(at).ok_or(LineError::Torn)?;
-        if sum.strip_prefix(SUM) != Some(hex(fnv1a(body)).as_bytes()) {
+        if sum.strip_prefix(SUM) != Some(hex64(fnv1a(body)).as_bytes()) {
             return Err(LineError::Torn);
         }
         fields(words).ok_or(LineError::Malformed)
@@ -100,7 +100,7 @@ impl fmt::Display for Identity {
         field(&mut line, "inode", self.inode)?;
         field(&mut line, "pgid", self.pgid)?;
         field(&mut line, "nonce", self.nonce)?;
-        let sum = hex(fnv1a(line.as_bytes()));
+        let sum = hex64(fnv1a(line.as_bytes()));
         write!(f, "{line} sum={sum}")
     }
 }
@@ -110,13 +110,6 @@ fn field(line: &mut String<LINE_MAX>, name: &str, value: Option<impl fmt::Displa
         Some(value) => write!(line, " {name}={value}"),
         None => write!(line, " {name}=-"),
     }
-}
-
-fn hex(sum: u64) -> String<16> {
-    let mut text = String::new();
-    // Always fits.
-    let _ = write!(text, "{sum:016x}");
-    text
 }
 
 /// FNV-1a, 64 bit.

@@ -219,7 +219,7 @@ fn carried(dir: &ProcDir, stat: &Stat, mut scan: Scan<'_>) -> Result<Carried, Ve
         Environ::Ended => Err(Verdict::Gone),
         Environ::KernelThread => Err(Verdict::NotOurs(Why::KernelThread)),
         // Its first thread has ended and with that its environ; else it is in exec, or has none.
-        Environ::Empty if stat.state == State::Zombie => Err(Verdict::Unknown(Why::NoMarker)),
+        Environ::Empty if stat.state == State::ZOMBIE => Err(Verdict::Unknown(Why::NoMarker)),
         Environ::Empty => Err(Verdict::Unknown(Why::NotYetExec)),
     }
 }

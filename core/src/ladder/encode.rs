@@ -5,9 +5,12 @@
 //! between does not count.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
+use core::{str, time::Duration};
+
+use heapless::String;
 
 use super::{Graces, Ladder, Outcome, Rung, State};
+use crate::id::hex64;
 
 /// Length of [`Ladder::encode`]: ASCII letters, digits and `-`.
 pub const ENCODED_LEN: usize = 70;
@@ -40,7 +43,7 @@ impl Ladder {
         let left = self.until.saturating_sub(self.clock).min(self.most_left());
         let graces = [self.graces.ask.unwrap_or_default(), self.graces.term, self.graces.kill_limit, left];
         let mut text = [b'0'; ENCODED_LEN];
-        let bytes = head.into_iter().chain(graces.into_iter().flat_map(hex));
+        let bytes = head.into_iter().chain(graces.into_iter().flat_map(|time| hex(time).into_bytes()));
         text.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         text
     }
@@ -119,20 +122,10 @@ fn read_rung(byte: u8) -> Option<Option<Rung>> {
     all.into_iter().find(|rung| letter(*rung) == byte)
 }
 
-fn hex(time: Duration) -> [u8; 16] {
-    let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let mut digits = [b'0'; 16];
-    for digit in digits.iter_mut().rev() {
-        *digit = char::from_digit((left & 15) as u32, 16).map_or(b'0', |c| c as u8);
-        left >>= 4;
-    }
-    digits
+fn hex(time: Duration) -> String<16> {
+    hex64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn unhex(digits: &[u8; 16]) -> Option<Duration> {
-    let mut nanos = 0u64;
-    for digit in digits {
-        nanos = nanos << 4 | u64::from(char::from(*digit).to_digit(16)?);
-    }
-    Some(Duration::from_nanos(nanos))
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok().map(Duration::from_nanos)
 }

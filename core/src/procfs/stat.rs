@@ -3,62 +3,19 @@
 
 use super::{Malformed, number};
 
-/// The state letter.
+/// The state letter of a thread, as proc_pid_stat(5) lists them; older and newer kernels have others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// `R`
-    Running,
-    /// `S`
-    Sleeping,
-    /// `D`: does not end by SIGKILL until the kernel lets it go.
-    Uninterruptible,
-    /// `T`: stopped by a signal.
-    Stopped,
-    /// `t`: stopped by a tracer.
-    Traced,
-    /// `Z`: ended, its status not taken.
-    Zombie,
-    /// `X`, `x`: being removed.
-    Dead,
-    /// `I`: an idle kernel thread.
-    Idle,
-    /// `P`: a parked kernel thread.
-    Parked,
-    /// Any other letter: older or newer kernels.
-    Other(u8),
-}
+pub struct State(u8);
 
 impl State {
-    const fn from_letter(letter: u8) -> State {
-        match letter {
-            b'R' => State::Running,
-            b'S' => State::Sleeping,
-            b'D' => State::Uninterruptible,
-            b'T' => State::Stopped,
-            b't' => State::Traced,
-            b'Z' => State::Zombie,
-            b'X' | b'x' => State::Dead,
-            b'I' => State::Idle,
-            b'P' => State::Parked,
-            other => State::Other(other),
-        }
-    }
+    /// `Z`: ended, its status not taken.
+    pub const ZOMBIE: State = State(b'Z');
+    /// `X`: being removed; `x` before Linux 4.14.
+    pub const DEAD: State = State(b'X');
 
-    /// The letter that the kernel shows.
+    /// The letter.
     pub const fn letter(self) -> u8 {
-        match self {
-            State::Running => b'R',
-            State::Sleeping => b'S',
-            State::Uninterruptible => b'D',
-            State::Stopped => b'T',
-            State::Traced => b't',
-            State::Zombie => b'Z',
-            State::Dead => b'X',
-            State::Idle => b'I',
-            State::Parked => b'P',
-            State::Other(letter) => letter,
-        }
+        self.0
     }
 }
 
@@ -110,7 +67,7 @@ impl Stat {
         let [letter] = *field(0)? else { return Err(Malformed) };
         Ok(Stat {
             pid: number(pid)?,
-            state: State::from_letter(letter),
+            state: State(if letter == b'x' { b'X' } else { letter }),
             ppid: number(field(0)?)?,
             pgrp: number(field(0)?)?,
             session: number(field(0)?)?,
@@ -125,7 +82,7 @@ impl Stat {
     /// A first thread can end before the others; it then stays, as a zombie, and is counted. No thread at all is no proof: another
     /// thread has the process where it called exec.
     pub const fn is_ended(&self) -> bool {
-        matches!(self.state, State::Zombie | State::Dead) && self.threads == 1
+        matches!(self.state, State::ZOMBIE | State::DEAD) && self.threads == 1
     }
 
     /// Whether it has called exec since it was made. Until then its memory, and with it its environ, is its parent's or a copy.

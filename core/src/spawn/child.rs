@@ -117,7 +117,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     /// One step: named in the report before it is tried; a failure ends the child.
     macro_rules! step {
         ($step:ident, $answer:expr) => {
-            job.report.step.store(Step::$step as u32, Ordering::Release);
+            job.report.step.store(const { Step::$step.raw() }, Ordering::Release);
             if let Err(errno) = $answer {
                 fail(job, errno);
             }
@@ -140,7 +140,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
     step!(Mask, masks(plan));
-    job.report.step.store(Step::Exec as u32, Ordering::Release);
+    job.report.step.store(const { Step::Exec.raw() }, Ordering::Release);
     tell(job);
     fail(job, exec(plan, job.program))
 }

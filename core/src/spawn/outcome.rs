@@ -5,111 +5,62 @@ use core::fmt;
 
 use crate::Errno;
 
-/// A step of a spawn, in the order they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Step {
-    /// The plan itself: descriptors not sorted, a number out of range; or a launcher that was made in another
-    /// process (`EPERM`).
-    Plan = 1,
-    /// Stack, probe, pipe and mask, before the clone.
-    Prepare,
-    /// The clone.
-    Clone,
-    /// Signals to their defaults.
-    Dispositions,
-    /// Own group, joined group or session.
-    Group,
-    /// Foreground or controlling terminal.
-    Terminal,
-    /// Into the cgroup leaf.
-    Cgroup,
-    /// Resource limits.
-    Rlimits,
-    /// Niceness.
-    Nice,
-    /// The score for the out-of-memory killer.
-    OomScore,
-    /// Supplementary groups.
-    Groups,
-    /// Group id.
-    Gid,
-    /// User id.
-    Uid,
-    /// Working directory.
-    Cwd,
-    /// Death signal.
-    DeathSignal,
-    /// The parent was gone before the death signal was armed.
-    ParentCheck,
-    /// No-new-privileges flag.
-    NoNewPrivs,
-    /// Descriptors to their numbers.
-    Fds,
-    /// Every other descriptor.
-    CloseOthers,
-    /// Umask and signal mask.
-    Mask,
-    /// The exec.
-    Exec,
+macro_rules! steps {
+    ($($step:ident: $name:literal, $what:literal;)*) => {
+        /// A step of a spawn, in the order they run.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Step {
+            $(#[doc = $what] $step,)*
+        }
+
+        impl Step {
+            /// All steps, in order.
+            pub const ALL: &[Step] = &[$(Step::$step),*];
+
+            /// What the step does, as the middle of a sentence.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Step::$step => $name,)*
+                }
+            }
+        }
+    };
+}
+
+steps! {
+    Plan: "plan", "The plan itself: descriptors not sorted, a number out of range; or a launcher that was made in another process (`EPERM`).";
+    Prepare: "prepare", "Stack, probe, pipe and mask, before the clone.";
+    Clone: "clone", "The clone.";
+    Dispositions: "reset signals", "Signals to their defaults.";
+    Group: "set process group", "Own group, joined group or session.";
+    Terminal: "set terminal", "Foreground or controlling terminal.";
+    Cgroup: "enter cgroup", "Into the cgroup leaf.";
+    Rlimits: "set resource limit", "Resource limits.";
+    Nice: "set niceness", "Niceness.";
+    OomScore: "set oom_score_adj", "The score for the out-of-memory killer.";
+    Groups: "set supplementary groups", "Supplementary groups.";
+    Gid: "set group id", "Group id.";
+    Uid: "set user id", "User id.";
+    Cwd: "change directory", "Working directory.";
+    DeathSignal: "arm death signal", "Death signal.";
+    ParentCheck: "check parent", "The parent was gone before the death signal was armed.";
+    NoNewPrivs: "set no_new_privs", "No-new-privileges flag.";
+    Fds: "place descriptors", "Descriptors to their numbers.";
+    CloseOthers: "close descriptors", "Every other descriptor.";
+    Mask: "set signal mask", "Umask and signal mask.";
+    Exec: "exec", "The exec.";
 }
 
 impl Step {
-    /// All steps, in order.
-    pub const ALL: [Step; 21] = [
-        Step::Plan,
-        Step::Prepare,
-        Step::Clone,
-        Step::Dispositions,
-        Step::Group,
-        Step::Terminal,
-        Step::Cgroup,
-        Step::Rlimits,
-        Step::Nice,
-        Step::OomScore,
-        Step::Groups,
-        Step::Gid,
-        Step::Uid,
-        Step::Cwd,
-        Step::DeathSignal,
-        Step::ParentCheck,
-        Step::NoNewPrivs,
-        Step::Fds,
-        Step::CloseOthers,
-        Step::Mask,
-        Step::Exec,
-    ];
-
-    pub(super) fn from_raw(raw: u32) -> Option<Step> {
-        Step::ALL.into_iter().find(|step| *step as u32 == raw)
+    /// The number that a child reports; 0 is none.
+    pub(super) const fn raw(self) -> u32 {
+        (self as u32).wrapping_add(1)
     }
 
-    /// What the step does, as the middle of a sentence.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Step::Plan => "plan",
-            Step::Prepare => "prepare",
-            Step::Clone => "clone",
-            Step::Dispositions => "reset signals",
-            Step::Group => "set process group",
-            Step::Terminal => "set terminal",
-            Step::Cgroup => "enter cgroup",
-            Step::Rlimits => "set resource limit",
-            Step::Nice => "set niceness",
-            Step::OomScore => "set oom_score_adj",
-            Step::Groups => "set supplementary groups",
-            Step::Gid => "set group id",
-            Step::Uid => "set user id",
-            Step::Cwd => "change directory",
-            Step::DeathSignal => "arm death signal",
-            Step::ParentCheck => "check parent",
-            Step::NoNewPrivs => "set no_new_privs",
-            Step::Fds => "place descriptors",
-            Step::CloseOthers => "close descriptors",
-            Step::Mask => "set signal mask",
-            Step::Exec => "exec",
-        }
+    pub(super) fn from_raw(raw: u32) -> Option<Step> {
+        Step::ALL.iter().copied().find(|step| step.raw() == raw)
     }
 }
 

@@ -75,7 +75,7 @@ fn a_process_that_names_itself_like_fields_is_read_right() {
     let dir = Proc::open().unwrap().process(shell.pid()).unwrap();
     let stat = dir.stat().unwrap();
     assert_eq!((stat.pid, stat.ppid), (shell.0.id(), std::process::id()));
-    assert!(!matches!(stat.state, State::Zombie | State::Dead) && !stat.is_ended());
+    assert!(!matches!(stat.state, State::ZOMBIE | State::DEAD) && !stat.is_ended());
     assert!(!is_zombie(shell.pid()));
     let status = dir.status().unwrap();
     assert_eq!((status.tgid, status.pid, status.threads), (shell.0.id(), shell.0.id(), 1));
@@ -91,7 +91,7 @@ fn a_pinned_process_is_ended_as_a_zombie_and_gone_once_reaped() {
     assert_eq!(proc.pidfd_info(pidfd.as_fd()).unwrap().target, Target::Pid(shell.pid()));
     shell.end();
     let stat = dir.stat().unwrap();
-    assert_eq!((stat.state, stat.threads, stat.is_ended()), (State::Zombie, 1, true));
+    assert_eq!((stat.state, stat.threads, stat.is_ended()), (State::ZOMBIE, 1, true));
     // By error or by nothing, depending on the kernel.
     assert_eq!(dir.environ(|_| panic!("a zombie has no environ")), Ok(Environ::Ended));
     shell.0.wait().unwrap();
