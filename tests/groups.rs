@@ -80,7 +80,7 @@ fn without_the_group_flag_members_are_ended_one_by_one() {
     let mut child = ready(&spawner, &sh(&guard, THREE), 2);
     reap(&child);
     let members = || guard.left().into_iter().filter(|pid| *pid != stranger.id()).count();
-    proc::eventually("all of them run", || members() == 4);
+    assert!(members() >= 3, "the leader leaves them behind");
     let report = child.stop(SHORT);
     assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
     proc::eventually("only the stranger is left", || guard.left() == [stranger.id()]);
