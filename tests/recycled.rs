@@ -112,7 +112,7 @@ fn a_stranger_that_has_the_number_of_a_leader_is_left_alone() {
         stranger.end();
     }
     println!("{same_tick} of {all} strangers had the start tick of the one before");
-    assert!(same_tick * 2 > all, "too few to say that ticks prove nothing: {same_tick} of {all}");
+    assert!(same_tick > 0, "none of {all} shows that ticks prove nothing");
 }
 
 #[test]

@@ -1,20 +1,30 @@
 //! Processes that are found in `/proc` because they prove to be ours, one by one.
 //!
-//! For groups whose number nothing keeps from being given away: the leader was reaped, and the kernel cannot signal a group through its
-//! leader's pidfd (Linux < 6.9, or a filter). A process counts only if it is in the group *and* its environ proves that it is ours; it
-//! is pinned before it is looked at, and can be signalled through the pin only.
+//! For what no handle reaches: descendants that have left their group, and groups whose number nothing keeps from being given away (the
+//! leader was reaped, and the kernel cannot signal a group through its leader's pidfd). A process counts only if its environ proves that
+//! it is ours; it is pinned before it is looked at, and can be signalled through the pin only.
 //!
-//! One scan is a picture of something that moves: a member that is made, ends or is in exec meanwhile may be missed. Zombies have ended and
-//! are nobody.
+//! One scan is a picture of something that moves: who forks and ends in a loop can be missed by it, and by the next. Two scans in a row that
+//! find nobody and are [quiet](Seen::is_quiet) have missed nobody. Zombies have ended and are nobody. Who has lost its environ, by
+//! `env -i` or by overwriting it, or may not be read, is not found.
 #![forbid(unsafe_code)]
 
 use crate::{
     Id128, Pid,
     identity::{Host, Process},
-    marker::{ChildKind, Cookie, Markers, Names, Scan, Tree},
-    procfs::{Environ, Proc, ProcError},
+    marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
+    procfs::{Environ, Proc, ProcDir, ProcError, Stat},
     sys,
 };
+
+/// Where to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In this group.
+    Group(Pid),
+    /// Among all processes that were made at this clock tick since boot, or later: who was made before its supervisor is no descendant.
+    Since(u64),
+}
 
 /// What proves that a process is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,75 +32,120 @@ pub enum Proof<'a> {
     /// It carries the nonce of this spawn: it is the child or descends from it. The best one where it is known: a group's number may have
     /// become that of another child of ours.
     Nonce(Id128),
+    /// It carries a run entry.
+    Cookie(Cookie),
     /// It carries a run entry, and is of this kind and name or descends from such a child.
     Named(ChildKind, &'a str, Cookie),
 }
 
-/// A living member of the group.
+/// A living process within the scope.
 #[derive(Debug)]
 pub enum Member<'a> {
     /// It is ours.
-    Ours(&'a Process),
-    /// It does not prove to be ours, or cannot be read.
+    Ours(&'a Process, &'a Stat, Carried),
+    /// It does not prove to be ours, or cannot be read. Of [`Scope::Group`] only: elsewhere nearly everybody is such.
     Unproven(Pid),
 }
 
-/// Gives every living member of a group to `visit`. Never the caller itself, and never pid 1.
+/// How much moved while a scan went on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Processes that ended, or were in exec, between the look at the list and the look at them.
+    pub moved: u32,
+    /// All zombies, as one number: another one the next time means that somebody has ended, or was reaped.
+    pub zombies: u64,
+}
+
+impl Seen {
+    /// Whether nothing moved, compared with the scan before. Two quiet scans without a member prove that there is none.
+    pub fn is_quiet(&self, before: &Seen) -> bool {
+        self.moved == 0 && self == before
+    }
+}
+
+/// Gives every living process within the scope that proves to be ours to `visit`. Never the caller itself, and never pid 1.
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn members(
+pub fn each(
     host: &Host,
-    pgid: Pid,
     names: &Names<'_>,
+    scope: Scope,
     proof: Proof<'_>,
     mut visit: impl FnMut(Member<'_>),
-) -> Result<(), ProcError> {
+) -> Result<Seen, ProcError> {
     let proc = host.proc()?;
     let own = Pid::from_raw(sys::getpid());
+    let mut seen = Seen::default();
     proc.pids(|pid| {
         if pid != Pid::INIT && Some(pid) != own {
-            match member(proc, pid, pgid, names, proof) {
-                Some(Ok(process)) => visit(Member::Ours(&process)),
-                Some(Err(Unproven)) => visit(Member::Unproven(pid)),
-                None => {}
+            match look(proc, pid, names, scope, proof) {
+                Look::Ours(process, stat, carried) => visit(Member::Ours(&process, &stat, carried)),
+                Look::Unproven if matches!(scope, Scope::Group(_)) => visit(Member::Unproven(pid)),
+                Look::Unproven | Look::Outside => {}
+                Look::Moved => seen.moved = seen.moved.saturating_add(1),
+                Look::Zombie(made) => {
+                    let mixed = u64::from(pid.get()).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ made;
+                    seen.zombies = seen.zombies.wrapping_add(mixed.wrapping_mul(0xff51_afd7_ed55_8ccd));
+                }
             }
         }
         true
-    })
+    })?;
+    Ok(seen)
 }
 
-struct Unproven;
+/// The process with this number, if it lives and proves to be ours; pinned.
+pub fn one(host: &Host, names: &Names<'_>, pid: Pid, proof: Proof<'_>) -> Option<Process> {
+    match look(host.proc().ok()?, pid, names, Scope::Since(0), proof) {
+        Look::Ours(process, ..) => Some(process),
+        _ => None,
+    }
+}
 
-/// The process, if it is a living member of the group and proves to be ours; `None` if it is no living member.
-fn member(
-    proc: &Proc,
-    pid: Pid,
-    pgid: Pid,
-    names: &Names<'_>,
-    proof: Proof<'_>,
-) -> Option<Result<Process, Unproven>> {
-    // Whoever cannot be looked at is in no group of ours that could be seen.
-    let dir = proc.process(pid).ok()?;
-    let stat = dir.stat().ok()?;
-    if stat.pgrp != pgid.raw() || stat.is_ended() {
-        return None;
+enum Look {
+    Ours(Process, Stat, Carried),
+    Unproven,
+    Outside,
+    Moved,
+    /// Made at this tick.
+    Zombie(u64),
+}
+
+fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>) -> Look {
+    let (dir, stat): (ProcDir, Stat) = match proc.listed(pid).and_then(|dir| Ok((dir.stat()?, dir))) {
+        Ok((stat, dir)) => (dir, stat),
+        Err(ProcError::Gone) => return Look::Moved,
+        // Whoever cannot be looked at could not be read either.
+        Err(_) => return Look::Outside,
+    };
+    let within = match scope {
+        Scope::Group(pgid) => stat.pgrp == pgid.raw(),
+        Scope::Since(ticks) => stat.start_ticks >= ticks && !stat.is_kernel_thread(),
+    };
+    if !within {
+        return Look::Outside;
+    }
+    if stat.is_ended() {
+        return Look::Zombie(stat.start_ticks);
     }
     let (kind, service, cookie) = match proof {
         Proof::Named(kind, service, cookie) => (kind, service, cookie),
+        Proof::Cookie(cookie) => (ChildKind::Task, "", cookie),
         Proof::Nonce(_) => (ChildKind::Task, "", Cookie::Any),
     };
     let mut scan = Scan::new(names, Markers::new(names, kind, service), cookie);
     match dir.environ(|piece| scan.feed(piece)) {
-        Ok(Environ::Bytes(_) | Environ::Empty) => {}
-        // A kernel thread is in no group that a process has made.
-        Ok(Environ::Ended | Environ::KernelThread) | Err(ProcError::Gone) => return None,
-        Err(_) => return Some(Err(Unproven)),
+        Ok(Environ::Bytes(_)) => {}
+        Ok(Environ::Empty) if !stat.has_environ() => return Look::Moved,
+        Ok(Environ::Ended) | Err(ProcError::Gone) => return Look::Moved,
+        Ok(_) | Err(_) => return Look::Unproven,
     }
     let carried = scan.carried();
     let ours = match proof {
         Proof::Nonce(nonce) => carried.nonce == Some(nonce),
+        Proof::Cookie(_) => carried.tree == Tree::Ours,
         Proof::Named(..) => carried.tree == Tree::Ours && carried.named,
     };
-    Some(if ours { Ok(Process::of_dir(dir)) } else { Err(Unproven) })
+    if ours { Look::Ours(Process::of_dir(dir), stat, carried) } else { Look::Unproven }
 }

@@ -3,7 +3,12 @@
 //! A number is an allegation. It is pinned, verified, and then only the pinned process is signalled: what has the number now and does
 //! not prove to be the process is left alone. Unknown is never yes.
 
-use std::{error, fmt, io, process::ExitStatus, str::FromStr, time::Duration};
+use std::{
+    error, fmt, io,
+    process::ExitStatus,
+    str::FromStr,
+    time::{Duration, Instant},
+};
 
 use pidward_core::{
     Pid, Signal,
@@ -18,6 +23,7 @@ use rustix::fd::BorrowedFd;
 pub use pidward_core::identity::{Field, Verdict, Why};
 
 use crate::{
+    carriers::{Kin, Looks, Sure},
     members::{self, survivor},
     names::{ChildKind, ServiceName},
     spawner::Ground,
@@ -133,7 +139,14 @@ pub(crate) fn of<T>(verified: &Result<T, Verdict>) -> Verdict {
 pub(crate) fn stop_identity(ground: &Ground, known: &identity::Identity, grace: Duration) -> StopOwned {
     let found = |process| {
         let group = known.pgid.zip(known.nonce.map(Proof::Nonce));
-        Found { ground, pid: known.pid, process, group }
+        let kin = known.nonce.map(|nonce| Kin {
+            ground,
+            nonce,
+            pid: known.pid,
+            group: known.pgid,
+            since: known.start_ticks,
+        });
+        Found { ground, pid: known.pid, process, group, kin }
     };
     match ground.verify(known) {
         Ok(process) => found(Some(process)).stop(grace),
@@ -142,7 +155,7 @@ pub(crate) fn stop_identity(ground: &Ground, known: &identity::Identity, grace: 
     }
 }
 
-/// A number and a name, with the proof that a member of the group must give.
+/// A number and a name, with the proof that a member of the group must give, or the nonce of its spawn.
 pub(crate) fn stop_named(
     ground: &Ground,
     pid: Pid,
@@ -150,17 +163,18 @@ pub(crate) fn stop_named(
     proof: Proof<'_>,
     grace: Duration,
 ) -> StopOwned {
-    let found = |process, group: bool| {
-        Found { ground, pid, process, group: group.then_some((pid, proof)) }.stop(grace)
+    let process = match verified {
+        Ok(process) => Some(process),
+        Err(Verdict::Gone) => None,
+        Err(verdict) => return untouched(verdict),
     };
-    match verified {
-        Ok(process) => {
-            let leads = procfs::stat(pid).is_ok_and(|stat| stat.pgrp == pid.raw());
-            found(Some(process), leads)
-        }
-        Err(Verdict::Gone) => found(None, true),
-        Err(verdict) => untouched(verdict),
-    }
+    let stat = process.as_ref().and_then(|_| procfs::stat(pid).ok());
+    let group = stat.is_none_or(|stat| stat.pgrp == pid.raw()).then_some(pid);
+    let kin = match (proof, stat) {
+        (Proof::Nonce(nonce), Some(stat)) => Some(Kin { ground, nonce, pid, group, since: stat.start_ticks }),
+        _ => None,
+    };
+    Found { ground, pid, process, group: group.map(|group| (group, proof)), kin }.stop(grace)
 }
 
 fn untouched(verdict: Verdict) -> StopOwned {
@@ -177,21 +191,22 @@ struct Found<'a> {
     pid: Pid,
     process: Option<Process>,
     group: Option<(Pid, Proof<'a>)>,
+    /// Whoever has left it, where the nonce is known.
+    kin: Option<Kin<'a>>,
 }
 
 impl Found<'_> {
     fn stop(self, grace: Duration) -> StopOwned {
-        if let (None, Some((pgid, proof))) = (&self.process, self.group) {
-            match members::members(self.ground, pgid, proof) {
-                (ours, unproven) if ours.is_empty() && unproven.is_empty() => return StopOwned::NotRunning,
-                // Somebody is in a group of that number. Nothing says whose it is.
-                (ours, _) if ours.is_empty() => {
-                    return StopOwned::Unverifiable(Verdict::Unknown(Why::NoMarker));
-                }
-                _ => {}
+        if self.process.is_none() {
+            let group = self.group.map(|(pgid, proof)| members::members(self.ground, pgid, proof));
+            let (ours, unproven) = group.unwrap_or_default();
+            let away = self.kin.map(|kin| Looks::new().left(kin, None, &[]).0).unwrap_or_default();
+            if ours.is_empty() && away.is_empty() {
+                // Somebody may be in a group of that number. Nothing says whose it is.
+                let nobody = unproven.is_empty();
+                let unknown = StopOwned::Unverifiable(Verdict::Unknown(Why::NoMarker));
+                return if nobody { StopOwned::NotRunning } else { unknown };
             }
-        } else if self.process.is_none() {
-            return StopOwned::NotRunning;
         }
         match Climbs::new([self].into_iter(), grace).run().children.pop() {
             Some(stopped) => StopOwned::of(stopped),
@@ -214,7 +229,10 @@ impl Tree for Found<'_> {
         self.process.as_ref().and_then(Process::pidfd)
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), SignalError> {
+    fn signal(&self, signal: Signal, looks: &mut Looks) -> Result<(), SignalError> {
+        if let Some(kin) = self.kin {
+            looks.signal(kin, signal);
+        }
         let members = || match self.group {
             Some((pgid, proof)) => members::signal(self.ground, pgid, proof, Some(self.pid), signal),
             None => Err(SignalError::Gone),
@@ -230,13 +248,16 @@ impl Tree for Found<'_> {
         }
     }
 
-    fn left(&self, ended: bool) -> Vec<Survivor> {
+    fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure) {
         let mut left = Vec::new();
         let process = self.process.as_ref();
         left.extend(process.filter(|_| !ended).map(|process| survivor(process.pid())));
         let group = self.group.map(|(pgid, proof)| members::members(self.ground, pgid, proof).0);
         left.extend(group.into_iter().flatten().filter(|member| member.pid != self.pid.get()));
-        left
+        let Some(kin) = self.kin else { return (left, Sure::Likely) };
+        let (away, sure) = looks.left(kin, after, &left);
+        left.extend(away);
+        (left, sure)
     }
 
     /// Of a process that is no child of ours nobody tells.

@@ -1,6 +1,7 @@
 //! pidward: child processes that cannot outlive their supervisor.
 #![forbid(unsafe_code)]
 
+mod carriers;
 mod child;
 mod command;
 mod drain;

@@ -4,7 +4,7 @@ use pidward_core::{
     Pid, Signal,
     procfs::{self, Proc, ProcError},
     signal::SignalError,
-    sweep::{self, Member, Proof},
+    sweep::{self, Member, Proof, Scope},
 };
 
 use crate::{
@@ -61,8 +61,9 @@ pub(crate) fn survivor(pid: Pid) -> Survivor {
 /// Who lives in the group and proves to be ours, and who does not prove it. Where `/proc` cannot be read whoever may be left is left.
 pub(crate) fn members(ground: &Ground, pgid: Pid, proof: Proof<'_>) -> (Vec<Survivor>, Vec<Survivor>) {
     let (mut ours, mut unproven) = (Vec::new(), Vec::new());
-    let seen = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| match member {
-        Member::Ours(process) => ours.push(survivor(process.pid())),
+    let scope = Scope::Group(pgid);
+    let seen = sweep::each(ground.host(), &ground.names(), scope, proof, |member| match member {
+        Member::Ours(process, ..) => ours.push(survivor(process.pid())),
         Member::Unproven(pid) => unproven.push(survivor(pid)),
     });
     if seen.is_err() && ours.is_empty() {
@@ -83,9 +84,10 @@ pub(crate) fn signal(
     signal: Signal,
 ) -> Result<(), SignalError> {
     let (mut sent, mut unproven) = (Err(SignalError::Gone), false);
-    let looked = sweep::members(ground.host(), pgid, &ground.names(), proof, |member| match member {
-        Member::Ours(process) if Some(process.pid()) == except => {}
-        Member::Ours(process) => {
+    let scope = Scope::Group(pgid);
+    let looked = sweep::each(ground.host(), &ground.names(), scope, proof, |member| match member {
+        Member::Ours(process, ..) if Some(process.pid()) == except => {}
+        Member::Ours(process, ..) => {
             let reached = process.signal(signal);
             // One that was reached is enough.
             sent = sent.or(reached);

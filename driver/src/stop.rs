@@ -18,6 +18,7 @@ use pidward_core::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{
+    carriers::{Looks, Sure},
     members,
     say::say,
     spawner::{Entry, POLL_INTERVAL, Shared},
@@ -25,6 +26,9 @@ use crate::{
 
 /// How long after SIGKILL the kernel may take before the rest counts as survivors.
 pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long nobody must be found where it cannot be proven that nobody is left, because the machine is never quiet.
+const UNPROVEN: Duration = Duration::from_millis(300);
 
 /// Somebody that a stop could not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +52,11 @@ pub struct Stopped {
     pub rung: Option<Rung>,
     /// How long it took.
     pub took: Duration,
-    /// Who is left. Empty: nobody.
+    /// Who is left. Empty: nobody was found.
     pub survivors: Vec<Survivor>,
+    /// Whether it is proven that nobody is left who shows that it descends from the child: two looks in a row at all processes, while
+    /// nobody came or went, found none. `false` on a machine that is never quiet for so long, and without `/proc`.
+    pub proven: bool,
 }
 
 /// What a stop did. It is over when nobody is left, or when the report says who is.
@@ -92,9 +99,9 @@ pub(crate) trait Tree {
     /// Readable once it has; `None` where it must be asked again and again.
     fn end_fd(&self) -> Option<BorrowedFd<'_>>;
     /// Sends a signal to everybody.
-    fn signal(&self, signal: Signal) -> Result<(), SignalError>;
-    /// Who lives; `ended`: the first process does not.
-    fn left(&self, ended: bool) -> Vec<Survivor>;
+    fn signal(&self, signal: Signal, looks: &mut Looks) -> Result<(), SignalError>;
+    /// Who lives, as seen at `after` or later; and how sure that is. `ended`: the first process does not live.
+    fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure);
     /// The status of the first process, if it is known.
     fn status(&self) -> Option<ExitStatus>;
     /// Nobody is left.
@@ -121,12 +128,20 @@ impl Tree for Ours {
         Some(self.entry.as_fd())
     }
 
-    fn signal(&self, signal: Signal) -> Result<(), SignalError> {
-        self.entry.signal_tree(signal)
+    fn signal(&self, signal: Signal, looks: &mut Looks) -> Result<(), SignalError> {
+        let sent = self.entry.signal_tree(signal);
+        if let Some(kin) = self.entry.kin() {
+            looks.signal(kin, signal);
+        }
+        sent
     }
 
-    fn left(&self, ended: bool) -> Vec<Survivor> {
-        members::left(&self.entry, ended)
+    fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure) {
+        let mut left = members::left(&self.entry, ended);
+        let Some(kin) = self.entry.kin() else { return (left, Sure::Likely) };
+        let (away, sure) = looks.left(kin, after, &left);
+        left.extend(away);
+        (left, sure)
     }
 
     fn status(&self) -> Option<ExitStatus> {
@@ -171,6 +186,7 @@ impl Stopping {
 pub(crate) struct Climbs<T> {
     began: Instant,
     climbs: Vec<Climb<T>>,
+    looks: Looks,
 }
 
 /// One of them on the ladder.
@@ -180,17 +196,25 @@ struct Climb<T> {
     ladder: Ladder,
     started: bool,
     leader_seen: bool,
+    /// When the last rung was taken: who was seen before is no answer to it.
+    taken: Option<Instant>,
+    /// How sure the last look was.
+    sure: Sure,
+    /// Since when no look has found anybody.
+    clear: Option<Instant>,
     done: Option<Stopped>,
 }
 
 impl<T: Tree> Climbs<T> {
     pub(crate) fn new(trees: impl Iterator<Item = T>, grace: Duration) -> Climbs<T> {
-        Climbs { began: Instant::now(), climbs: trees.map(|tree| Climb::new(tree, grace)).collect() }
+        let climbs = trees.map(|tree| Climb::new(tree, grace)).collect();
+        Climbs { began: Instant::now(), climbs, looks: Looks::new() }
     }
 
     fn step(&mut self) -> Option<StopReport> {
+        self.looks.begin(self.began);
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
-            climb.step(self.began);
+            climb.step(self.began, &mut self.looks);
         }
         if self.climbs.iter().any(|climb| climb.done.is_none()) {
             return None;
@@ -199,9 +223,10 @@ impl<T: Tree> Climbs<T> {
     }
 
     fn hurry(&mut self) {
+        self.looks.begin(self.began);
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
             climb.started = true;
-            climb.feed(self.began, Event::Force);
+            climb.feed(self.began, Event::Force, &mut self.looks);
         }
     }
 
@@ -247,62 +272,71 @@ pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration)
 fn untouched(entry: &Entry) -> Stopped {
     let pid = entry.pid().get();
     let survivors = vec![Survivor { pid, state: '?' }];
-    Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors }
+    Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors, proven: false }
 }
 
 impl<T: Tree> Climb<T> {
     fn new(tree: T, grace: Duration) -> Climb<T> {
         let graces = Graces { ask: None, term: grace, kill_limit: KILL_LIMIT };
-        Climb { tree, ladder: Ladder::new(graces), started: false, leader_seen: false, done: None }
+        let ladder = Ladder::new(graces);
+        Climb {
+            tree,
+            ladder,
+            started: false,
+            leader_seen: false,
+            taken: None,
+            sure: Sure::Likely,
+            clear: None,
+            done: None,
+        }
     }
 
-    fn step(&mut self, began: Instant) {
+    fn step(&mut self, began: Instant, looks: &mut Looks) {
         if !self.started {
             self.started = true;
             // Where nobody is left, nothing need be done.
             self.leader_seen = self.tree.has_ended();
-            if self.is_empty() {
-                self.feed(began, Event::Empty);
+            if self.is_empty(looks) {
+                self.feed(began, Event::Empty, looks);
                 return;
             }
-            self.feed(began, Event::Start);
+            self.feed(began, Event::Start, looks);
             if self.leader_seen {
-                self.feed(began, Event::LeaderEnded);
+                self.feed(began, Event::LeaderEnded, looks);
             }
         }
         if !self.leader_seen && self.tree.has_ended() {
             self.leader_seen = true;
-            self.feed(began, Event::LeaderEnded);
+            self.feed(began, Event::LeaderEnded, looks);
         }
-        self.feed(began, Event::Tick);
+        self.feed(began, Event::Tick, looks);
     }
 
     /// One event, and all that follows from it at once.
-    fn feed(&mut self, began: Instant, event: Event) {
-        let mut action = self.ladder.step(began.elapsed(), event);
+    fn feed(&mut self, began: Instant, event: Event, looks: &mut Looks) {
+        let mut action = self.ladder.step(looks.now, event);
         // Ends with `Wait` or `Done`: each step is taken once, and a look is followed by a step or by a wait.
         loop {
             action = match action {
                 Action::Wait => return,
                 Action::Look => {
-                    // Who is seen now was there at this time, or before.
-                    let now = began.elapsed();
-                    let seen = if self.is_empty() { Event::Empty } else { Event::NotEmpty };
-                    self.ladder.step(now, seen)
+                    let seen = if self.is_empty(looks) { Event::Empty } else { Event::NotEmpty };
+                    // Before the look: who is seen was there then, or came later.
+                    self.ladder.step(looks.now, seen)
                 }
                 Action::Take(rung) => {
-                    self.take(rung);
+                    self.take(rung, looks);
                     self.ladder.step(began.elapsed(), Event::Taken(rung))
                 }
                 Action::Done(outcome) => {
-                    self.done = Some(self.report(outcome, began));
+                    self.done = Some(self.report(outcome, began, looks));
                     return;
                 }
             };
         }
     }
 
-    fn take(&self, rung: Rung) {
+    fn take(&mut self, rung: Rung, looks: &mut Looks) {
         let signals: &[Signal] = match rung {
             Rung::Ask => &[],
             // A stopped process acts on SIGTERM only when it goes on.
@@ -310,26 +344,38 @@ impl<T: Tree> Climb<T> {
             Rung::Kill | Rung::Sweep => &[Signal::KILL],
         };
         for &signal in signals {
-            match self.tree.signal(signal) {
+            match self.tree.signal(signal, looks) {
                 Ok(()) | Err(SignalError::Gone) => {}
                 Err(e) => say!(warn, "{signal} to the group of process {}: {e:?}", self.tree.pid()),
             }
         }
+        self.taken = Some(Instant::now());
     }
 
-    /// Whether the child has ended and its group has no living member.
-    fn is_empty(&self) -> bool {
-        self.leader_seen && self.left().is_empty()
+    /// Whether the child has ended, its group has no living member, and nobody carries its nonce.
+    fn is_empty(&mut self, looks: &mut Looks) -> bool {
+        if !self.leader_seen {
+            return false;
+        }
+        let clear = self.left(looks).is_empty().then(|| self.clear.unwrap_or_else(Instant::now));
+        self.clear = clear;
+        clear.is_some_and(|since| match self.sure {
+            Sure::Proven => true,
+            Sure::Likely => since.elapsed() >= UNPROVEN,
+            Sure::No => false,
+        })
     }
 
-    fn left(&self) -> Vec<Survivor> {
-        self.tree.left(self.leader_seen)
+    fn left(&mut self, looks: &mut Looks) -> Vec<Survivor> {
+        let (left, sure) = self.tree.left(self.leader_seen, self.taken, looks);
+        self.sure = sure;
+        left
     }
 
-    fn report(&self, outcome: Outcome, began: Instant) -> Stopped {
+    fn report(&mut self, outcome: Outcome, began: Instant, looks: &mut Looks) -> Stopped {
         let (rung, survivors) = match outcome {
             Outcome::Empty { by } => (by, Vec::new()),
-            Outcome::Survived => (Some(Rung::Sweep), self.left()),
+            Outcome::Survived => (Some(Rung::Sweep), self.left(looks)),
         };
         if self.leader_seen && survivors.is_empty() {
             self.tree.finish();
@@ -339,6 +385,7 @@ impl<T: Tree> Climb<T> {
             status: self.tree.status(),
             rung,
             took: began.elapsed(),
+            proven: survivors.is_empty() && self.sure == Sure::Proven,
             survivors,
         }
     }

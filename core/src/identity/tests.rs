@@ -153,7 +153,7 @@ fn a_name_needs_both_markers_and_the_cookie() {
         (&all[1..], unknown),
         (&[all[0], all[2]], unknown),
         (&[("A", "b")], unknown),
-        (&[], Verdict::Unknown(Why::NotYetExec)),
+        (&[], unknown),
     ] {
         let mut child = shell(entries);
         let agent = |cookie| named(child.id(), ChildKind::Agent, "a", cookie);

@@ -218,8 +218,10 @@ fn carried(dir: &ProcDir, stat: &Stat, mut scan: Scan<'_>) -> Result<Carried, Ve
         Environ::Bytes(_) => Ok(scan.carried()),
         Environ::Ended => Err(Verdict::Gone),
         Environ::KernelThread => Err(Verdict::NotOurs(Why::KernelThread)),
-        // Its first thread has ended and with that its environ; else it is in exec, or has none.
-        Environ::Empty if stat.state == State::ZOMBIE => Err(Verdict::Unknown(Why::NoMarker)),
+        // It has none; or its first thread has ended, and with that its environ. Else it is in exec.
+        Environ::Empty if stat.has_environ() || stat.state == State::ZOMBIE => {
+            Err(Verdict::Unknown(Why::NoMarker))
+        }
         Environ::Empty => Err(Verdict::Unknown(Why::NotYetExec)),
     }
 }

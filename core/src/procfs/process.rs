@@ -44,20 +44,24 @@ pub struct ProcDir {
 
 impl ProcDir {
     pub(super) fn open(proc: BorrowedFd<'_>, pid: Pid) -> Result<ProcDir, ProcError> {
-        let mut path: String<12> = String::new();
-        // Always fits: ten digits.
-        write!(path, "{pid}").map_err(|_| ProcError::Malformed)?;
-        let dir = match open_at(proc, &path, OFlags::DIRECTORY) {
-            Ok(dir) => dir,
-            Err(io::Errno::NOENT) if is_taken(pid) => return Err(ProcError::Hidden),
-            Err(e) => return Err(e.into()),
-        };
+        let dir = ProcDir::pin(proc, pid)?;
         // A thread has such a directory too, though none that is listed; it would pass for a process. The line comes early,
         // before any of unbounded length.
         let mut text = [0; 512];
         let text = read_at(dir.as_fd(), "status", &mut text)?;
         let tgid: u32 = number(line(text, b"Tgid:").ok_or(ProcError::Malformed)?)?;
-        if tgid == pid.get() { Ok(ProcDir { dir, pid }) } else { Err(ProcError::ThreadId) }
+        if tgid == pid.get() { Ok(dir) } else { Err(ProcError::ThreadId) }
+    }
+
+    pub(super) fn pin(proc: BorrowedFd<'_>, pid: Pid) -> Result<ProcDir, ProcError> {
+        let mut path: String<12> = String::new();
+        // Always fits: ten digits.
+        write!(path, "{pid}").map_err(|_| ProcError::Malformed)?;
+        match open_at(proc, &path, OFlags::DIRECTORY) {
+            Ok(dir) => Ok(ProcDir { dir, pid }),
+            Err(io::Errno::NOENT) if is_taken(pid) => Err(ProcError::Hidden),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// The number it was opened by.

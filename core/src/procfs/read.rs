@@ -97,6 +97,14 @@ impl Proc {
         ProcDir::open(self.0.as_fd(), pid)
     }
 
+    /// The same for a number that [`pids`](Self::pids) has just given: those are no threads'.
+    ///
+    /// # Errors
+    /// As [`process`](Self::process), but for a thread's number.
+    pub fn listed(&self, pid: Pid) -> Result<ProcDir, ProcError> {
+        ProcDir::pin(self.0.as_fd(), pid)
+    }
+
     /// Calls `visit` for every process that is listed, until it answers `false`. Those that `hidepid` hides are not
     /// listed; a process made or ended meanwhile may be missed or listed.
     ///

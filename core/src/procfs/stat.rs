@@ -39,6 +39,8 @@ pub struct Stat {
     pub threads: u32,
     /// Field 22: ticks since boot at which it was made.
     pub start_ticks: u64,
+    /// Field 50: where its environ begins; 0 while it is in exec, where it has no memory, and where it may not be looked at.
+    pub env_start: u64,
 }
 
 /// `PF_KTHREAD` of `include/linux/sched.h`; field 9 has shown it since Linux 2.6.
@@ -74,6 +76,7 @@ impl Stat {
             flags: number(field(2)?)?,
             threads: number(field(10)?)?,
             start_ticks: number(field(1)?)?,
+            env_start: number(field(27)?)?,
         })
     }
 
@@ -88,6 +91,11 @@ impl Stat {
     /// Whether it has called exec since it was made. Until then its memory, and with it its environ, is its parent's or a copy.
     pub const fn has_execed(&self) -> bool {
         self.flags & FORKED_NO_EXEC == 0
+    }
+
+    /// Whether it has a place for an environ, be it an empty one: not so while it is in exec.
+    pub const fn has_environ(&self) -> bool {
+        self.env_start != 0
     }
 
     /// Whether it is a thread of the kernel.

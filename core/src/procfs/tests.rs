@@ -16,7 +16,8 @@ mod texts;
 use super::*;
 use crate::Pid;
 
-const TAIL: &str = "42 4711 42 0 -1 4194368 1 2 3 4 5 6 7 8 20 0 1 0 9876543210 18 19\n";
+const TAIL: &str = "42 4711 42 0 -1 4194368 1 2 3 4 5 6 7 8 20 0 1 0 9876543210 \
+    23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 140720000000000 51\n";
 
 fn line(name: &[u8], state: char) -> Vec<u8> {
     let mut line = b"4711 (".to_vec();
@@ -32,6 +33,7 @@ fn a_name_that_looks_like_fields_shifts_nothing() {
         let stat = Stat::parse(&line(name, 'S')).unwrap();
         assert_eq!((stat.pid, stat.state.letter(), stat.ppid, stat.pgrp), (4711, b'S', 42, 4711));
         assert_eq!((stat.session, stat.threads, stat.start_ticks), (42, 1, 9_876_543_210));
+        assert_eq!(stat.env_start, 140_720_000_000_000);
         assert!(!stat.is_ended());
     }
     assert!(Stat::parse(&line(b"x", 'Z')).unwrap().is_ended());

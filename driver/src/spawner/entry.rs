@@ -25,7 +25,7 @@ use super::{
     live::Counted,
     queue::lock,
 };
-use crate::{members, say::say};
+use crate::{carriers::Kin, members, say::say};
 
 /// How a child ended; `None` when somebody else took its status and the kernel does not remember.
 pub(crate) type Ended = Option<Exit>;
@@ -197,6 +197,12 @@ impl Entry {
     /// Whether its group has a member, a zombie at least.
     pub(crate) fn ask_group(&self) -> Result<(), SignalError> {
         self.child.ask_group(self.means)
+    }
+
+    /// What its descendants are known by.
+    pub(crate) fn kin(&self) -> Option<Kin<'_>> {
+        let (ground, group) = (&*self.ground, self.child.pgid());
+        Some(Kin { ground, nonce: self.about.nonce?, pid: self.pid(), group, since: ground.since() })
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.

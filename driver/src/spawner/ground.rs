@@ -1,11 +1,12 @@
 //! What a spawner and each of its children need to know processes by.
 
-use std::{sync::OnceLock, thread, time::Duration};
+use std::{io, process, sync::OnceLock, thread, time::Duration};
 
 use pidward_core::{
     Id128, Pid,
     identity::{Host, Identity, Process, Verdict, Why},
-    marker::{Cookie, Names},
+    marker::{Cookie, Names, Run},
+    procfs,
 };
 
 use crate::{
@@ -21,12 +22,53 @@ const BETWEEN: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(crate) struct Ground {
     host: OnceLock<Host>,
+    since: OnceLock<u64>,
     names: MarkerNames,
+    own: Option<Own>,
+}
+
+/// What every child of a spawner carries.
+#[derive(Debug)]
+struct Own {
+    run: Run,
+    /// Name and value of its entry.
+    entry: (String, String),
 }
 
 impl Ground {
-    pub(crate) fn new(names: MarkerNames) -> Ground {
-        Ground { host: OnceLock::new(), names }
+    /// Of a new run of a spawner; of a new installation where there is none.
+    pub(super) fn of_spawner(names: MarkerNames, installation: Option<Id128>) -> io::Result<Ground> {
+        let random = || Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()));
+        let run = Run { id: random()?, installation: installation.map_or_else(random, Ok)? };
+        let entry = (format!("{}{}", names.core().tree, run.id), run.installation.to_string());
+        Ok(Ground { names, own: Some(Own { run, entry }), ..Ground::default() })
+    }
+
+    /// Name and value of the run entry.
+    pub(super) fn entry(&self) -> (&str, &str) {
+        self.own.as_ref().map_or(("", ""), |own| (&own.entry.0, &own.entry.1))
+    }
+
+    /// A fresh nonce for a spawn.
+    pub(super) fn nonce(&self) -> io::Result<Id128> {
+        let installation = self.own.as_ref().map_or(Id128::from_bytes([0; 16]), |own| own.run.installation);
+        Run::nonce(installation).map_err(|e| io::Error::from_raw_os_error(e.raw()))
+    }
+
+    /// By which a child of this installation is known.
+    pub(super) fn cookie(&self) -> Cookie {
+        self.own.as_ref().map_or(Cookie::Any, |own| Cookie::Installation(own.run.installation))
+    }
+
+    /// By which a descendant of this very run is known.
+    pub(crate) fn run_cookie(&self) -> Cookie {
+        self.own.as_ref().map_or(Cookie::Any, |own| Cookie::Run(own.run.id))
+    }
+
+    /// The clock tick at which this process was made: no descendant is older.
+    pub(crate) fn since(&self) -> u64 {
+        let own = || Pid::new(process::id()).and_then(|own| procfs::stat(own).ok());
+        *self.since.get_or_init(|| own().map_or(0, |stat| stat.start_ticks))
     }
 
     /// Opened when it is first needed.

@@ -151,8 +151,7 @@ impl Spawner {
     /// The environ entry that every descendant of this spawner inherits: `PIDWARD_TREE_<run id>` and the
     /// [installation](SpawnerBuilder::installation) id.
     pub fn tree_entry(&self) -> (&str, &str) {
-        let markers = &self.handle.shared.markers;
-        (&markers.tree_name, &markers.tree_value)
+        self.handle.shared.ground.entry()
     }
 
     fn start(config: Config, names: MarkerNames, installation: Option<Id128>) -> io::Result<Spawner> {

@@ -5,7 +5,6 @@ use std::{slice, sync::Arc, time::Duration};
 use pidward_core::{
     Id128, Pid,
     identity::{Process, Verdict, Why},
-    marker::Cookie,
     sweep::Proof,
 };
 
@@ -63,7 +62,7 @@ impl Spawner {
             Found::Shown(Ok((process, nonce))) => (Ok(process), nonce),
             Found::Shown(Err(verdict)) => (Err(verdict), None),
         };
-        let named = || Proof::Named(kind.core(), service.as_str(), self.cookie());
+        let named = || Proof::Named(kind.core(), service.as_str(), self.handle.shared.ground.cookie());
         identity::stop_named(&shared.ground, pid, verified, nonce.map_or_else(named, Proof::Nonce), grace)
     }
 
@@ -90,7 +89,7 @@ impl Spawner {
         if let Some(entry) = children.iter().find(asked) {
             return Found::Child(Arc::clone(entry));
         }
-        let shown = shared.ground.verify_named(pid, kind, service, self.cookie());
+        let shown = shared.ground.verify_named(pid, kind, service, self.handle.shared.ground.cookie());
         Found::Shown(shown.and_then(|(process, nonce)| {
             let of_another = |entry: &Arc<Entry>| entry.pid() != pid && entry.about.nonce == nonce;
             if nonce.is_some() && children.iter().any(of_another) {
@@ -98,9 +97,5 @@ impl Spawner {
             }
             Ok((process, nonce))
         }))
-    }
-
-    fn cookie(&self) -> Cookie {
-        Cookie::Installation(self.handle.shared.markers.installation)
     }
 }

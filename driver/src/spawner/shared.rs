@@ -14,7 +14,6 @@ use std::{
 
 use pidward_core::{
     Id128, Signal,
-    marker::Run,
     signal::{self, GroupMeans},
     spawn,
 };
@@ -47,7 +46,6 @@ pub(crate) struct Shared {
     pub(super) config: Config,
     pub(super) queue: Queue,
     pub(super) means: GroupMeans,
-    pub(super) markers: Markers,
     pub(crate) ground: Arc<Ground>,
     children: Mutex<HashMap<u64, Arc<Entry>>>,
     pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
@@ -65,20 +63,9 @@ pub(crate) struct Shared {
     pub(super) mask: u64,
 }
 
-/// What every child of this spawner carries.
-#[derive(Debug)]
-pub(super) struct Markers {
-    /// Prefix and run id.
-    pub(super) tree_name: String,
-    /// The installation id.
-    pub(super) tree_value: String,
-    pub(super) installation: Id128,
-}
-
 impl Shared {
     /// `installation`: a new one where there is none.
     pub(super) fn new(config: Config, names: MarkerNames, installation: Option<Id128>) -> io::Result<Shared> {
-        let markers = Markers::new(&names, installation)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
@@ -86,8 +73,7 @@ impl Shared {
             queue: Queue::new(config.queue),
             config,
             means: signal::group_means(),
-            markers,
-            ground: Arc::new(Ground::new(names)),
+            ground: Arc::new(Ground::of_spawner(names, installation)?),
             children: Mutex::default(),
             lanes: Mutex::default(),
             joins: Mutex::default(),
@@ -280,9 +266,9 @@ impl Shared {
 
     /// Sets what every child of this spawner carries.
     pub(super) fn stamp(&self, prepared: &mut Prepared) -> io::Result<()> {
-        prepared.stamp(&self.markers.tree_name, &self.markers.tree_value);
-        let nonce = Run::nonce(self.markers.installation);
-        let nonce = nonce.map_err(|e| io::Error::from_raw_os_error(e.raw()))?;
+        let (name, value) = self.ground.entry();
+        prepared.stamp(name, value);
+        let nonce = self.ground.nonce()?;
         prepared.about.nonce = Some(nonce);
         prepared.stamp(self.ground.names().nonce, &nonce.to_string());
         Ok(())
@@ -297,18 +283,5 @@ fn discard(child: &spawn::Child) {
     // Ends when the kernel lets the child go, which SIGKILL makes it do.
     while matches!(child.try_reap(), Ok(None)) {
         thread::sleep(POLL_INTERVAL);
-    }
-}
-
-impl Markers {
-    /// A new run.
-    fn new(names: &MarkerNames, installation: Option<Id128>) -> io::Result<Markers> {
-        let random = || Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()));
-        let (run, installation) = (random()?, installation.map_or_else(random, Ok)?);
-        Ok(Markers {
-            tree_name: format!("{}{run}", names.core().tree),
-            tree_value: installation.to_string(),
-            installation,
-        })
     }
 }

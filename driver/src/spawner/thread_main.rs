@@ -22,7 +22,7 @@ use super::{
     queue::{Ask, Next, Work, lock},
     shared::{Lane, Shared},
 };
-use crate::{error::SpawnError, prepare::Prepared, say::say};
+use crate::{carriers::Looks, error::SpawnError, prepare::Prepared, say::say};
 
 /// What became of one try.
 enum Outcome {
@@ -146,6 +146,9 @@ impl Drop for SpawnerThread {
 pub(crate) fn end_tree(entry: &Entry) {
     if let Err(e) = entry.signal_tree(Signal::KILL) {
         say!(debug, "SIGKILL to the tree of process {}: {e:?}", entry.pid());
+    }
+    if let Some(kin) = entry.kin() {
+        Looks::new().signal(kin, Signal::KILL);
     }
 }
 

@@ -7,6 +7,7 @@
 //! - `bare`: a `daemon` that has no environ (it executes `sleep`);
 //! - `stopped`: a child that has stopped itself;
 //! - `deaf`: a child that ignores SIGTERM, SIGINT and SIGHUP;
+//! - `runaway:N`: a `daemon` that is a chain of N processes in which each forks the next and exits;
 //! - `storm:N`: a chain of N processes in which each forks the next and exits; the last one stays;
 //! - `exit`: the program ends after `ready` instead of staying.
 //!
@@ -77,6 +78,11 @@ fn make(kind: &str, log: &File) {
         ("daemon", _) => middle(&|| {
             new_session();
             say("daemon");
+        }),
+        ("runaway", n) => middle(&|| {
+            new_session();
+            say("runaway");
+            storm(n.parse().ok().filter(|n| *n <= 100_000).expect("a length up to 100000"));
         }),
         ("bare", _) => middle(&|| {
             new_session();

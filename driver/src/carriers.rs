@@ -1,0 +1,178 @@
+//! Who descends from a spawner by what it carries, wherever it has gone: out of its group, its session, its parent.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use pidward_core::{
+    Id128, Pid, Signal,
+    identity::Process,
+    sweep::{self, Member, Proof, Scope, Seen},
+};
+
+use crate::{say::say, spawner::Ground, stop::Survivor};
+
+/// How many scans there may be until two in a row are quiet. A busy machine may never be.
+const SCANS: u32 = 8;
+
+/// Of whom carriers are looked for: the child, and what it started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kin<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) nonce: Id128,
+    /// The child's. Who has the number when it has ended is somebody else, whatever it shows.
+    pub(crate) pid: Pid,
+    /// Its group, which is signalled otherwise.
+    pub(crate) group: Option<Pid>,
+    /// No descendant was made at an earlier clock tick.
+    pub(crate) since: u64,
+}
+
+#[derive(Debug)]
+struct Carrier {
+    pid: Pid,
+    pgrp: i32,
+    nonce: Option<Id128>,
+    state: char,
+}
+
+impl Carrier {
+    /// Whether it descends from the child.
+    fn is_of(&self, kin: Kin<'_>) -> bool {
+        self.nonce == Some(kin.nonce) && self.pid != kin.pid
+    }
+
+    /// And has left the child's group.
+    fn is_away(&self, kin: Kin<'_>) -> bool {
+        self.is_of(kin) && Some(self.pgrp) != kin.group.map(Pid::raw)
+    }
+}
+
+/// How sure it is that nobody is left who was not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sure {
+    /// Two scans in a row were quiet.
+    Proven,
+    /// The machine was not quiet; nobody has ever been seen to leave the child's group.
+    Likely,
+    /// The machine was not quiet, and somebody had left the group.
+    No,
+}
+
+/// Looks at all carriers, shared by everybody who asks within one step of a stop.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    /// When the step began, since the beginning of the stop: before every look.
+    pub(crate) now: Duration,
+    last: Option<Look>,
+    /// Nonces of the children that got SIGKILL, with their pids: from then on every look kills whom it sees of them. Who forks and ends
+    /// in a loop is somebody else by the next look.
+    doomed: HashMap<Id128, Pid>,
+    /// Nonces of which somebody was seen outside the child's group: then not to see anybody is not enough, it must be proven.
+    away: HashSet<Id128>,
+}
+
+#[derive(Debug)]
+struct Look {
+    at: Instant,
+    list: Vec<Carrier>,
+    proven: bool,
+}
+
+impl Looks {
+    pub(crate) fn new() -> Looks {
+        Looks { now: Duration::ZERO, last: None, doomed: HashMap::new(), away: HashSet::new() }
+    }
+
+    /// A new step: what was seen before is old.
+    pub(crate) fn begin(&mut self, began: Instant) {
+        (self.now, self.last) = (began.elapsed(), None);
+    }
+
+    /// Who of the child's carriers lives and is not among `known`, as seen at `after` or later; and how sure that is.
+    pub(crate) fn left(
+        &mut self,
+        kin: Kin<'_>,
+        after: Option<Instant>,
+        known: &[Survivor],
+    ) -> (Vec<Survivor>, Sure) {
+        let look = self.at(kin, after, SCANS);
+        let is_away = look.list.iter().any(|carrier| carrier.is_away(kin));
+        let left = look.list.iter().filter(|carrier| {
+            carrier.is_of(kin) && !known.iter().any(|known| known.pid == carrier.pid.get())
+        });
+        let left = left.map(|carrier| Survivor { pid: carrier.pid.get(), state: carrier.state }).collect();
+        let proven = look.proven;
+        self.away.extend(is_away.then_some(kin.nonce));
+        let sure = match self.away.contains(&kin.nonce) {
+            _ if proven => Sure::Proven,
+            true => Sure::No,
+            false => Sure::Likely,
+        };
+        (left, sure)
+    }
+
+    /// Sends a signal to those of the child's carriers that its group does not hold.
+    pub(crate) fn signal(&mut self, kin: Kin<'_>, signal: Signal) {
+        if signal == Signal::KILL {
+            self.doomed.insert(kin.nonce, kin.pid);
+            self.last = None;
+        }
+        let mut is_away = false;
+        for carrier in self.at(kin, None, 1).list.iter().filter(|carrier| carrier.is_away(kin)) {
+            is_away = true;
+            // The look itself has killed.
+            if signal != Signal::KILL {
+                // Looked at again: it is pinned now, and was only listed before.
+                let (host, names) = (kin.ground.host(), kin.ground.names());
+                let process = sweep::one(host, &names, carrier.pid, Proof::Nonce(kin.nonce));
+                process.iter().for_each(|process| send(process, signal));
+            }
+        }
+        self.away.extend(is_away.then_some(kin.nonce));
+    }
+
+    fn at(&mut self, kin: Kin<'_>, after: Option<Instant>, scans: u32) -> &Look {
+        let fresh = self.last.take().filter(|look| after.is_none_or(|after| look.at >= after));
+        let look = fresh.unwrap_or_else(|| self.look(kin, scans));
+        self.last.insert(look)
+    }
+
+    /// Scans until two in a row are quiet, so often at most. Who was seen once counts, unless it is proven that nobody is there.
+    fn look(&self, kin: Kin<'_>, scans: u32) -> Look {
+        let ground = kin.ground;
+        let at = Instant::now();
+        let (mut list, mut before): (Vec<Carrier>, Option<Seen>) = (Vec::new(), None);
+        let (scope, proof) = (Scope::Since(kin.since), Proof::Cookie(ground.run_cookie()));
+        for _ in 0..scans {
+            let old = list.len();
+            let seen = sweep::each(ground.host(), &ground.names(), scope, proof, |member| {
+                let Member::Ours(process, stat, carried) = member else { return };
+                let leader = carried.nonce.and_then(|nonce| self.doomed.get(&nonce));
+                if leader.is_some_and(|leader| *leader != process.pid()) {
+                    send(process, Signal::KILL);
+                }
+                let state = stat.state.letter().into();
+                list.push(Carrier { pid: process.pid(), pgrp: stat.pgrp, nonce: carried.nonce, state });
+            });
+            match (seen, before) {
+                (Ok(seen), Some(before)) if seen.is_quiet(&before) => {
+                    return Look { at, list: list.split_off(old), proven: true };
+                }
+                (Ok(seen), _) => before = Some(seen),
+                (Err(e), _) => {
+                    say!(debug, "descendants: {e:?}");
+                    break;
+                }
+            }
+        }
+        Look { at, list, proven: false }
+    }
+}
+
+fn send(process: &Process, signal: Signal) {
+    if let Err(e) = process.signal(signal) {
+        say!(debug, "{signal} to process {}, which has left its group: {e:?}", process.pid());
+    }
+}
