@@ -66,16 +66,6 @@ impl Signal {
     pub const fn raw(self) -> i32 {
         self.0.get() as i32
     }
-
-    /// Every signal, 1 to 64 in order.
-    pub fn all() -> impl Iterator<Item = Signal> {
-        (1..=Signal::LAST).filter_map(Signal::new)
-    }
-
-    /// Whether a process can change what the signal does: all but SIGKILL and SIGSTOP.
-    pub const fn is_catchable(self) -> bool {
-        !matches!(self, Signal::KILL | Signal::STOP)
-    }
 }
 
 impl fmt::Display for Signal {

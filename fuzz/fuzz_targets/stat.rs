@@ -31,8 +31,8 @@ fn plain<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
 }
 
 fuzz_target!(|line: &[u8]| {
-    let parsed = Stat::parse(line)
-        .ok()
-        .map(|s| (s.pid, s.state.letter(), s.ppid, s.pgrp, s.session, s.flags, s.threads, s.start_ticks, s.env_start));
+    let parsed = Stat::parse(line).ok().map(|s| {
+        (s.pid, s.state.letter(), s.ppid, s.pgrp, s.session, s.flags, s.threads, s.start_ticks, s.env_start)
+    });
     assert_eq!(parsed, naive(line), "{}", line.escape_ascii());
 });

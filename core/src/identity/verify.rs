@@ -48,11 +48,8 @@ impl Host {
     ///
     /// # Errors
     /// As [`Proc::open`].
-    pub const fn proc(&self) -> Result<&Proc, ProcError> {
-        match &self.proc {
-            Ok(proc) => Ok(proc),
-            Err(e) => Err(*e),
-        }
+    pub fn proc(&self) -> Result<&Proc, ProcError> {
+        self.proc.as_ref().map_err(|e| *e)
     }
 
     /// Boot id and inode of the pid namespace: what every identity of here begins with.

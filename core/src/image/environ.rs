@@ -4,9 +4,9 @@
 //! survive a clearing, and inherited entries that are no variables go along.
 #![forbid(unsafe_code)]
 
-use core::{fmt, iter};
+use core::fmt;
 
-use super::{PackError, Packer, Parts, Size, Table, measure, room_for};
+use super::{PackError, Packer, Parts, Table, room_for};
 
 /// One change to the inherited environ. Changes apply in order, the later wins. Debug shows names, never
 /// values.
@@ -63,29 +63,6 @@ impl fmt::Debug for Change<'_> {
     }
 }
 
-/// Packs argv: `arg0`, which is the program where the caller names nothing else, then the arguments.
-///
-/// So argv is never empty. (Linux before 5.18 starts a program with an empty one, later ones put in an empty
-/// string; programs break on both.)
-///
-/// # Errors
-/// [`PackError::Nul`], [`PackError::BytesFull`], [`PackError::PointersFull`].
-pub fn pack_argv<'b, 'a>(
-    packer: Packer<'b>,
-    arg0: &[u8],
-    args: impl Iterator<Item = &'a [u8]>,
-) -> Result<Table<'b>, PackError> {
-    packer.pack(argv(arg0, args))
-}
-
-/// What [`pack_argv`] needs for the same list.
-///
-/// # Errors
-/// [`PackError::Nul`].
-pub fn argv_size<'a>(arg0: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Result<Size, PackError> {
-    measure(argv(arg0, args))
-}
-
 /// Packs environ: the inherited entries (`NAME=value`, without NUL), then what is set, in the order of the
 /// changes.
 ///
@@ -111,23 +88,6 @@ pub fn pack_environ<'b, 'a>(
 ) -> Result<Table<'b>, PackError> {
     changes.iter().try_for_each(Change::check)?;
     packer.pack(environ(inherited, changes, keep_prefix))
-}
-
-/// What [`pack_environ`] needs for the same list.
-///
-/// # Errors
-/// [`PackError::Name`], [`PackError::Nul`].
-pub fn environ_size<'a>(
-    inherited: impl Iterator<Item = &'a [u8]>,
-    changes: &[Change<'_>],
-    keep_prefix: &[u8],
-) -> Result<Size, PackError> {
-    changes.iter().try_for_each(Change::check)?;
-    measure(environ(inherited, changes, keep_prefix))
-}
-
-fn argv<'a, 'i: 'a>(arg0: &'a [u8], args: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = Parts<'a>> {
-    iter::once([arg0, b"", b""]).chain(args.map(|arg| [arg, b"", b""]))
 }
 
 fn environ<'a, 'i: 'a>(

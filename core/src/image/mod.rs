@@ -18,7 +18,7 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-pub use environ::{Change, argv_size, environ_size, pack_argv, pack_environ};
+pub use environ::{Change, pack_environ};
 pub use path::{DEFAULT_PATH, candidates, candidates_size, search_goes_on};
 
 /// The longest argument or environ entry (name, `=` and value) that the kernel takes where pages have
@@ -96,15 +96,6 @@ impl<'b> Table<'b> {
             let string = CStr::from_bytes_until_nul(rest).ok()?;
             rest = rest.get(string.to_bytes_with_nul().len()..)?;
             Some(string)
-        })
-    }
-
-    /// The value of a variable in a packed environ; of several the first, as `getenv(3)` sees it. This is
-    /// how the `PATH` of the child is found for [`candidates`].
-    pub fn value(&self, name: &[u8]) -> Option<&'b [u8]> {
-        self.iter().find_map(|s| {
-            let mut parts = s.to_bytes().splitn(2, |b| *b == b'=');
-            if parts.next()? == name { parts.next() } else { None }
         })
     }
 }

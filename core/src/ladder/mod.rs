@@ -40,14 +40,6 @@ pub struct Graces {
     pub kill_limit: Duration,
 }
 
-impl Graces {
-    /// No ask, 5 s for SIGTERM, 5 s for the kernel to end what got SIGKILL.
-    pub const DEFAULT: Graces =
-        Graces { ask: None, term: Duration::from_secs(5), kill_limit: Duration::from_secs(5) };
-    /// A fit grace for programs that can be asked: 5 s.
-    pub const ASK: Duration = Duration::from_secs(5);
-}
-
 /// A step of the ladder, from the mildest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {

@@ -1,7 +1,7 @@
 //! `/proc/self/fdinfo/<fd>` of a pidfd, proc_pid_fdinfo(5). Since Linux 5.4.
 #![forbid(unsafe_code)]
 
-use super::{Malformed, NsPids, chain, line, number};
+use super::{Malformed, line, number};
 use crate::Pid;
 
 /// Whom a pidfd refers to.
@@ -15,28 +15,16 @@ pub enum Target {
     NotVisible,
 }
 
-/// What a pidfd says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PidfdInfo {
-    /// `Pid:`
-    pub target: Target,
-    /// `NSpid:` empty on a kernel without pid namespaces.
-    pub ns_pids: NsPids,
-}
-
-impl PidfdInfo {
+impl Target {
     /// Parses the text.
     ///
     /// # Errors
-    /// There is no `Pid:` line, so it is no pidfd; or a line is not ended or is no number that fits.
-    pub fn parse(text: &[u8]) -> Result<PidfdInfo, Malformed> {
-        let target = match number(line(text, b"Pid:").ok_or(Malformed)?)? {
-            -1 => Target::Gone,
-            0 => Target::NotVisible,
-            pid => Target::Pid(Pid::from_raw(pid).ok_or(Malformed)?),
-        };
-        let ns_pids = line(text, b"NSpid:").map_or_else(|| Ok(NsPids::new()), chain)?;
-        Ok(PidfdInfo { target, ns_pids })
+    /// There is no `Pid:` line, so it is no pidfd; or the line is not ended or is no number that fits.
+    pub fn parse(text: &[u8]) -> Result<Target, Malformed> {
+        match number(line(text, b"Pid:").ok_or(Malformed)?)? {
+            -1 => Ok(Target::Gone),
+            0 => Ok(Target::NotVisible),
+            pid => Pid::from_raw(pid).map(Target::Pid).ok_or(Malformed),
+        }
     }
 }

@@ -19,7 +19,7 @@ mod tests;
 
 pub(crate) use environ::up_to_nul;
 pub use environ::{Entry, Matcher};
-pub use fdinfo::{PidfdInfo, Target};
+pub use fdinfo::Target;
 pub use process::{Environ, ProcDir, is_zombie, stat};
 pub use read::{Proc, ProcError, boot_id};
 pub use stat::{Stat, State};

@@ -11,8 +11,8 @@ use rustix::{
 };
 
 use super::{
-    Proc, ProcError, Stat, Status, line, number,
-    read::{STATUS_LEN, open_at, read, read_at},
+    Proc, ProcError, Stat, line, number,
+    read::{open_at, read, read_at},
 };
 use crate::{Errno, Pid, sys};
 
@@ -76,15 +76,6 @@ impl ProcDir {
     pub fn stat(&self) -> Result<Stat, ProcError> {
         let mut text = [0; STAT_LEN];
         Ok(Stat::parse(read_at(self.dir.as_fd(), "stat", &mut text)?)?)
-    }
-
-    /// Its status, now.
-    ///
-    /// # Errors
-    /// As [`stat`](Self::stat). [`ProcError::Malformed`] also where it has more groups than fit (about 500).
-    pub fn status(&self) -> Result<Status, ProcError> {
-        let mut text = [0; STATUS_LEN];
-        Ok(Status::parse(read_at(self.dir.as_fd(), "status", &mut text)?)?)
     }
 
     /// Gives its environ to `piece`, piece by piece.

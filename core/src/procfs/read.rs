@@ -1,20 +1,19 @@
 //! The `/proc` directory: that it is one, and what it holds of the whole system.
 #![forbid(unsafe_code)]
 
-use core::{fmt::Write, mem::MaybeUninit};
+use core::mem::MaybeUninit;
 
-use heapless::String;
 use rustix::{
-    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{self, CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir},
     io,
 };
 
-use super::{Malformed, PidfdInfo, ProcDir, Status};
+use super::{Malformed, ProcDir, Status};
 use crate::{Errno, Pid, id::Id128, sys};
 
 /// Longer than a status file but for the groups of its process: 500 of them still fit.
-pub(super) const STATUS_LEN: usize = 8192;
+const STATUS_LEN: usize = 8192;
 
 /// Why nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,18 +133,6 @@ impl Proc {
     pub fn boot_id(&self) -> Result<Id128, ProcError> {
         let mut text = [0; 64];
         Ok(boot_id(read_at(self.0.as_fd(), "sys/kernel/random/boot_id", &mut text)?)?)
-    }
-
-    /// Whom a pidfd of ours refers to. Since Linux 5.4.
-    ///
-    /// # Errors
-    /// [`ProcError::Malformed`]: it is no pidfd.
-    pub fn pidfd_info(&self, pidfd: BorrowedFd<'_>) -> Result<PidfdInfo, ProcError> {
-        let mut path: String<40> = String::new();
-        // Of the thread: one that unshared its descriptors has others than the process.
-        write!(path, "thread-self/fdinfo/{}", pidfd.as_raw_fd()).map_err(|_| ProcError::Malformed)?;
-        let mut text = [0; 1024];
-        Ok(PidfdInfo::parse(read_at(self.0.as_fd(), &path, &mut text)?)?)
     }
 }
 

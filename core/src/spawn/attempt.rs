@@ -39,24 +39,20 @@ pub(super) fn ways(share: bool, leaf: bool, last: Option<Way>) -> impl Iterator<
     // The leaf is not part of the hint: its refusal may be about that one leaf.
     let is_last =
         move |way: &Way| last.is_some_and(|last| last.cloning == way.cloning && last.pidfd == way.pidfd);
-    let fits = move |way: &Way| (share || !way.shares_memory()) && (leaf || !way.into_cgroup);
+    let fits = move |way: &Way| (share || !way.cloning.shares_memory()) && (leaf || !way.into_cgroup);
     let begin = if last.is_some_and(|last| fits(&last)) { WAYS.iter().position(is_last) } else { None };
     let begin = begin.unwrap_or(0);
     WAYS.into_iter().skip(begin).chain(WAYS.into_iter().take(begin)).filter(fits)
 }
 
 impl Way {
-    pub(super) const fn shares_memory(self) -> bool {
-        matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Clone)
-    }
-
     pub(super) const fn is_clone3(self) -> bool {
         matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Fork3)
     }
 
     /// Flags of the clone, without the exit signal.
     pub(super) const fn flags(self) -> u64 {
-        let memory = if self.shares_memory() { raw::CLONE_VM | raw::CLONE_VFORK } else { 0 };
+        let memory = if self.cloning.shares_memory() { raw::CLONE_VM | raw::CLONE_VFORK } else { 0 };
         let pidfd = if self.pidfd { raw::CLONE_PIDFD } else { 0 };
         let handlers = match self.cloning {
             Cloning::Clone3 | Cloning::Fork3 => raw::CLONE_CLEAR_SIGHAND,

@@ -45,14 +45,11 @@ impl Launcher {
         let prepare = at(Step::Prepare);
         let mut stack = Stack::new().map_err(prepare)?;
         let supervisor = Pid::from_raw(sys::getpid()).ok_or(SpawnError::new(Step::Prepare, Errno::ESRCH))?;
-        let shares_memory = if begins_a_namespace() {
-            false
-        } else if let Ok((probe, shared)) = child::probe(&mut stack) {
-            reap::discard(probe, None);
-            shared
-        } else {
-            false
-        };
+        let shares_memory = !begins_a_namespace()
+            && child::probe(&mut stack).is_ok_and(|(probe, shared)| {
+                reap::discard(probe, None);
+                shared
+            });
         if !shares_memory {
             log::info!("memory is not shared with a new child here: spawning by plain fork");
         }
@@ -124,8 +121,11 @@ impl Launcher {
     /// One way, to its end.
     fn attempt(&mut self, way: Way, job: &mut Job<'_>) -> Result<Child, SpawnError> {
         let plan = job.plan;
-        let pipe =
-            if way.shares_memory() { None } else { Some(report_pipe(plan).map_err(at(Step::Prepare))?) };
+        let pipe = if way.cloning.shares_memory() {
+            None
+        } else {
+            Some(report_pipe(plan).map_err(at(Step::Prepare))?)
+        };
         let leaf = match plan.cgroup {
             Some(leaf) if !way.into_cgroup => Some(open_procs(leaf).map_err(at(Step::Cgroup))?),
             _ => None,
@@ -171,7 +171,7 @@ impl Launcher {
     }
 }
 
-const fn at(step: Step) -> impl Fn(Errno) -> SpawnError + Copy {
+pub(super) const fn at(step: Step) -> impl Fn(Errno) -> SpawnError + Copy {
     move |errno| SpawnError::new(step, errno)
 }
 

@@ -105,6 +105,12 @@ pub enum Cloning {
     Fork,
 }
 
+impl Cloning {
+    pub(super) const fn shares_memory(self) -> bool {
+        matches!(self, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Clone)
+    }
+}
+
 /// Where the pidfd came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -197,6 +203,6 @@ pub struct Mechanism {
 impl Mechanism {
     /// Whether the child shared memory with the supervisor, so that the cost did not depend on its size.
     pub const fn shares_memory(&self) -> bool {
-        matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Clone)
+        self.cloning.shares_memory()
     }
 }

@@ -1,7 +1,12 @@
 //! Exec in place: the calling process itself becomes the program.
 #![forbid(unsafe_code)]
 
-use super::{Plan, SpawnError, Step, child, launch};
+use core::convert::Infallible;
+
+use super::{
+    Plan, SpawnError, Step, child,
+    launch::{self, at},
+};
 use crate::{Errno, sys};
 
 /// Runs the steps of `plan` in the calling process and execs; returns on failure only.
@@ -13,17 +18,14 @@ use crate::{Errno, sys};
 /// The caller makes sure that no children live that its end would take down.
 #[must_use = "it returns only if it failed"]
 pub fn replace(plan: &Plan<'_>) -> SpawnError {
-    match steps(plan) {
-        Ok(never) => never,
-        Err((step, errno)) => SpawnError::new(step, errno),
-    }
+    let Err(failed) = steps(plan);
+    failed
 }
 
-fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
+fn steps(plan: &Plan<'_>) -> Result<Infallible, SpawnError> {
     if !plan.is_sound() {
-        return Err((Step::Plan, Errno::EINVAL));
+        return Err(SpawnError::new(Step::Plan, Errno::EINVAL));
     }
-    let at = |step| move |errno| (step, errno);
     let program = launch::open_program(plan).map_err(at(Step::Prepare))?;
     let score = launch::score_text(plan);
     let old = sys::set_mask(sys::SigSet::MAX).map_err(at(Step::Prepare))?;
@@ -42,7 +44,7 @@ fn steps(plan: &Plan<'_>) -> Result<SpawnError, (Step, Errno)> {
         }
         child::place_fds(plan.fds).map_err(at(Step::Fds))?;
         child::masks(plan).map_err(at(Step::Mask))?;
-        Err((Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
+        Err(SpawnError::new(Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
     };
     let failed = run();
     let _ = sys::set_mask(old);

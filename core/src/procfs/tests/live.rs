@@ -12,12 +12,12 @@ use std::{
     vec::Vec,
 };
 
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, AsRawFd};
 
 use crate::{
     Errno, Pid,
     marker::{ChildKind, Markers, Names, Run, Tails},
-    procfs::{Environ, Proc, ProcError, State, Target, is_zombie},
+    procfs::{Environ, Malformed, Proc, ProcError, State, Status, Target, is_zombie},
     sys,
 };
 
@@ -77,9 +77,15 @@ fn a_process_that_names_itself_like_fields_is_read_right() {
     assert_eq!((stat.pid, stat.ppid), (shell.0.id(), std::process::id()));
     assert!(!matches!(stat.state, State::ZOMBIE | State::DEAD) && !stat.is_ended());
     assert!(!is_zombie(shell.pid()));
-    let status = dir.status().unwrap();
+    let text = fs::read(format!("/proc/{}/status", shell.pid())).unwrap();
+    let status = Status::parse(&text).unwrap();
     assert_eq!((status.tgid, status.pid, status.threads), (shell.0.id(), shell.0.id(), 1));
     assert_eq!(status.ns_pids, [shell.pid().raw()]);
+}
+
+fn info(fd: &impl AsFd) -> Result<Target, Malformed> {
+    let number = fd.as_fd().as_raw_fd();
+    Target::parse(&fs::read(format!("/proc/thread-self/fdinfo/{number}")).unwrap())
 }
 
 #[test]
@@ -88,7 +94,7 @@ fn a_pinned_process_is_ended_as_a_zombie_and_gone_once_reaped() {
     let proc = Proc::open().unwrap();
     let dir = proc.process(shell.pid()).unwrap();
     let pidfd = sys::pidfd_open(shell.pid()).unwrap();
-    assert_eq!(proc.pidfd_info(pidfd.as_fd()).unwrap().target, Target::Pid(shell.pid()));
+    assert_eq!(info(&pidfd).unwrap(), Target::Pid(shell.pid()));
     shell.end();
     let stat = dir.stat().unwrap();
     assert_eq!((stat.state, stat.threads, stat.is_ended()), (State::ZOMBIE, 1, true));
@@ -96,10 +102,9 @@ fn a_pinned_process_is_ended_as_a_zombie_and_gone_once_reaped() {
     assert_eq!(dir.environ(|_| panic!("a zombie has no environ")), Ok(Environ::Ended));
     shell.0.wait().unwrap();
     assert_eq!(dir.stat(), Err(ProcError::Gone));
-    assert_eq!(dir.status(), Err(ProcError::Gone));
     assert_eq!(dir.environ(|_| panic!("nobody has no environ")), Err(ProcError::Gone));
-    assert_eq!(proc.pidfd_info(pidfd.as_fd()).unwrap().target, Target::Gone);
-    assert_eq!(proc.pidfd_info(proc.as_fd()), Err(ProcError::Malformed));
+    assert_eq!(info(&pidfd).unwrap(), Target::Gone);
+    assert_eq!(info(&proc), Err(Malformed));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{format, string::String};
 
 use crate::{
     Id128, Pid,
-    procfs::{Malformed, PidfdInfo, Status, Target, boot_id},
+    procfs::{Malformed, Status, Target, boot_id},
 };
 
 const STATUS: &str = "Name:\tx) Z 1 (\\ny\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t4711\nNgid:\t0\nPid:\t4711\n\
@@ -59,14 +59,12 @@ fn a_status_number_that_does_not_fit_is_an_error() {
 #[test]
 fn a_pidfd_says_living_gone_or_not_visible() {
     let head = "pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t2071\n";
-    let info = |tail: &str| PidfdInfo::parse(format!("{head}{tail}").as_bytes());
-    let living = info("Pid:\t812\nNSpid:\t812\t1\n").unwrap();
-    assert_eq!(living.target, Target::Pid(Pid::new(812).unwrap()));
-    assert_eq!(living.ns_pids, [812, 1]);
-    let gone = info("Pid:\t-1\nNSpid:\t-1\n").unwrap();
-    assert_eq!((gone.target, &gone.ns_pids[..]), (Target::Gone, &[-1][..]));
-    assert_eq!(info("Pid:\t0\nNSpid:\t0\n").unwrap().target, Target::NotVisible);
-    assert!(info("Pid:\t812\n").unwrap().ns_pids.is_empty());
+    let info = |tail: &str| Target::parse(format!("{head}{tail}").as_bytes());
+    let living = Target::Pid(Pid::new(812).unwrap());
+    assert_eq!(info("Pid:\t812\nNSpid:\t812\t1\n"), Ok(living));
+    assert_eq!(info("Pid:\t-1\nNSpid:\t-1\n"), Ok(Target::Gone));
+    assert_eq!(info("Pid:\t0\nNSpid:\t0\n"), Ok(Target::NotVisible));
+    assert_eq!(info("Pid:\t812\n"), Ok(living));
     for bad in [
         "",
         "Pid:\t812",
