@@ -201,8 +201,8 @@ impl Child {
         Ok(Output { status, stdout, stderr })
     }
 
-    /// Stops the child and its group: SIGTERM (with SIGCONT), SIGKILL after `grace`. Returns when nobody is left, or
-    /// says who is. Standard input is closed first. In a forked copy of the program nobody is signalled: the child
+    /// Stops the child, its group, and whoever has left the group and carries the nonce of its spawn: SIGTERM (with SIGCONT), SIGKILL
+    /// after `grace`. Returns when nobody is left, or says who is. Standard input is closed first. In a forked copy of the program nobody is signalled: the child
     /// is reported as a survivor.
     pub fn stop(&mut self, grace: Duration) -> StopReport {
         drop(self.stdin.take());
