@@ -7,7 +7,7 @@ use std::{
 
 use pidward::{Child, Command, Rung, Spawner, StopOwned};
 use pidward_tests::{
-    announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc,
+    announce::Board, command, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc,
     rounds::rounds, skip,
 };
 
@@ -178,4 +178,38 @@ fn whoever_has_the_identity_takes_the_daemons_along_too() {
         assert!(matches!(identity.stop(SHORT), StopOwned::NotRunning));
     }
     proc::eventually("nobody is left", || guard.left().is_empty());
+}
+
+#[test]
+fn a_shutdown_takes_what_ended_children_and_supervisors_below_left_behind() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let dir = TempDir::new();
+    let spawner = Spawner::new().expect("a spawner");
+    // A child that has ended and is forgotten, with a daemon; and a supervisor further down that is killed, with a deaf daemon of its child.
+    drop(tree(&spawner, &guard, &Board::at(dir.at("ended")), &["daemon", "exit"], 1));
+    let inner = Board::at(dir.at("inner"));
+    let mut cmd = Command::new(command::path());
+    cmd.args(["run", "--"]).arg(fixture!("tree")).arg(inner.path()).args(["deaf", "daemon"]);
+    let mut below = spawner.spawn(cmd.env(guard.token().0, guard.token().1)).expect("pidward");
+    inner.wait_for("ready");
+    inner.wait_for("deaf");
+    inner.wait_for("daemon");
+    below.kill().expect("the supervisor below");
+    below.wait().expect("its end");
+    proc::eventually("the death signal has come", || guard.left().len() == 3);
+    let began = Instant::now();
+    let report = spawner.shutdown(SHORT);
+    assert!(report.is_complete() && report.strays.is_empty(), "{report:?}");
+    assert!(began.elapsed() >= SHORT, "the deaf one had its grace");
+    nobody(&guard);
+}
+
+#[test]
+fn the_command_takes_daemons_along_when_the_program_ends_by_itself() {
+    let guard = NoLeftovers::new();
+    let script = "setsid sleep 1000 >/dev/null 2>&1 & exit 3";
+    let output = command::finish(&mut command::run(&guard, &[], &["sh", "-c", script]));
+    assert_eq!(command::code(&output), 3, "{output:?}");
+    nobody(&guard);
 }

@@ -2,16 +2,22 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    thread,
     time::{Duration, Instant},
 };
 
 use pidward_core::{
     Id128, Pid, Signal,
     identity::Process,
+    ladder::PAUSE,
     sweep::{self, Member, Proof, Scope, Seen},
 };
 
-use crate::{say::say, spawner::Ground, stop::Survivor};
+use crate::{
+    say::say,
+    spawner::Ground,
+    stop::{KILL_LIMIT, Survivor},
+};
 
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;
@@ -168,6 +174,38 @@ impl Looks {
             }
         }
         Look { at, list, proven: false }
+    }
+}
+
+/// Stops whoever still carries the run entry of a spawner, when its children have been stopped: what ended ones left behind, and what
+/// supervisors further down did. SIGTERM (with SIGCONT), SIGKILL after `grace`. Who is left.
+pub(crate) fn stop_strays(ground: &Ground, grace: Duration) -> Vec<Survivor> {
+    let began = Instant::now();
+    let (scope, proof) = (Scope::Since(ground.since()), Proof::Cookie(ground.run_cookie()));
+    let mut left = Vec::new();
+    let (mut asked, mut clear) = (false, 0);
+    // Ends when two scans in a row find nobody, or with the kill limit.
+    loop {
+        left.clear();
+        let signals: &[Signal] = match began.elapsed() {
+            _ if !asked => &[Signal::TERM, Signal::CONT],
+            waited if waited >= grace => &[Signal::KILL],
+            _ => &[],
+        };
+        let looked = sweep::each(ground.host(), &ground.names(), scope, proof, |member| {
+            if let Member::Ours(process, stat, _) = member {
+                signals.iter().for_each(|signal| send(process, *signal));
+                left.push(Survivor { pid: process.pid().get(), state: stat.state.letter().into() });
+            }
+        });
+        asked = true;
+        clear = if left.is_empty() { clear + 1 } else { 0 };
+        if looked.is_err() || clear == 2 || began.elapsed() >= grace + KILL_LIMIT {
+            return left;
+        }
+        if clear == 0 {
+            thread::sleep(PAUSE);
+        }
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Stopped {
 pub struct StopReport {
     /// One for each child that was to be stopped.
     pub children: Vec<Stopped>,
+    /// Of a [shutdown](crate::Spawner::shutdown): who is left of others that descend from this spawner, as children of children that
+    /// had ended before.
+    pub strays: Vec<Survivor>,
 }
 
 impl StopReport {
@@ -76,7 +79,7 @@ impl StopReport {
 
     /// Who is left.
     pub fn survivors(&self) -> impl Iterator<Item = Survivor> {
-        self.children.iter().flat_map(|child| child.survivors.iter().copied())
+        self.children.iter().flat_map(|child| &child.survivors).chain(&self.strays).copied()
     }
 
     /// The status of the first child; the one that was asked for, if it was one.
@@ -219,7 +222,8 @@ impl<T: Tree> Climbs<T> {
         if self.climbs.iter().any(|climb| climb.done.is_none()) {
             return None;
         }
-        Some(StopReport { children: self.climbs.iter_mut().filter_map(|climb| climb.done.take()).collect() })
+        let children = self.climbs.iter_mut().filter_map(|climb| climb.done.take()).collect();
+        Some(StopReport { children, ..StopReport::default() })
     }
 
     fn hurry(&mut self) {
@@ -263,7 +267,8 @@ impl<T: Tree> Climbs<T> {
 /// Stops all of them at once, to the end.
 pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> StopReport {
     if !shared.is_ours() {
-        return StopReport { children: entries.iter().map(|entry| untouched(entry)).collect() };
+        let children = entries.iter().map(|entry| untouched(entry)).collect();
+        return StopReport { children, ..StopReport::default() };
     }
     Stopping::new(shared, entries, grace).0.run()
 }

@@ -61,12 +61,16 @@ pub fn finish(command: &mut Command) -> Output {
     command.output().expect("pidward")
 }
 
-/// Waits for the one child of a process to appear.
+/// Waits for the one child of a process that runs another program than it does itself: before that there may be one which only tries
+/// something, and then one before its exec.
 #[track_caller]
 pub fn child_of(pid: u32) -> u32 {
     let mut child = None;
     proc::eventually("a child", || {
-        child = proc::children(pid).first().copied();
+        let own = proc::cmdline(pid);
+        let other =
+            |child: &u32| !matches!(proc::cmdline(*child).as_str(), line if line.is_empty() || line == own);
+        child = proc::children(pid).into_iter().find(other);
         child.is_some()
     });
     child.unwrap_or_default()

@@ -19,8 +19,8 @@ use crate::Errno;
 /// What is searched where the child has no `PATH`.
 pub const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// Packs the paths that exec tries, in order. `path` is the value of `PATH` in the child's environ
-/// ([`Table::value`]), `None` where it has none.
+/// Packs the paths that exec tries, in order. `path` is the value of `PATH` in the child's environ,
+/// `None` where it has none.
 ///
 /// The list is empty where `PATH` holds empty elements only: then nothing may run, and the answer of the
 /// search is `ENOENT`.

@@ -30,6 +30,7 @@ use std::{
 use pidward_core::{Errno, Id128, spawn::Step};
 
 use crate::{
+    carriers::stop_strays,
     child::Child,
     command::Command,
     error::SpawnError,
@@ -138,14 +139,18 @@ impl Spawner {
         spawn_here(&self.handle.shared, cmd, DefaultStdio::Inherit)
     }
 
-    /// Stops every child of this spawner, all at once: SIGTERM to each group, SIGKILL after `grace`. Returns when nobody is
-    /// left, or says who is. In a forked copy of the program nobody is signalled: all are reported as survivors.
+    /// Stops every child of this spawner with its tree, all at once: SIGTERM, SIGKILL after `grace`; then whoever else descends from
+    /// the spawner. Returns when nobody is left, or says who is. In a forked copy of the program nobody is signalled: all are reported as survivors.
     pub fn shutdown(self, grace: Duration) -> StopReport {
         let shared = &self.handle.shared;
-        if shared.is_ours() {
-            shared.close();
+        if !shared.is_ours() {
+            return stop::run(shared, &shared.children(), grace);
         }
-        stop::run(shared, &shared.children(), grace)
+        shared.close();
+        let began = Instant::now();
+        let mut report = stop::run(shared, &shared.children(), grace);
+        report.strays = stop_strays(&shared.ground, grace.saturating_sub(began.elapsed()));
+        report
     }
 
     /// The environ entry that every descendant of this spawner inherits: `PIDWARD_TREE_<run id>` and the

@@ -12,7 +12,7 @@ const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
 stops the group: SIGTERM, SIGKILL after the grace. SIGINT and SIGHUP are passed on as they are; whoever has not
 ended within the grace is then stopped. A second SIGINT or SIGTERM sends SIGKILL at once. What the program leaves
-behind in its group is stopped when it ends.
+behind, in its group or out of it, is stopped when it ends.
 
 Exit codes:
   N        the program's own

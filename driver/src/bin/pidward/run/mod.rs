@@ -49,7 +49,10 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     };
     // Its descriptors are the child's from here on.
     drop(command);
-    Supervision::new(child, signals, terminal, &options).run()
+    let code = Supervision::new(child, signals, terminal, &options).run()?;
+    // What supervisors further down have left behind.
+    let report = spawner.shutdown(options.grace);
+    Ok(if supervise::tell_survivors(&report) { 4 } else { code })
 }
 
 fn block() -> Result<(), Fault> {

@@ -215,13 +215,7 @@ impl Supervision {
     }
 
     fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
-        for survivor in report.survivors() {
-            output::complain(&format!(
-                "process {} (state {}) survived the stop",
-                survivor.pid, survivor.state
-            ));
-        }
-        if !report.is_complete() {
+        if tell_survivors(report) {
             return Ok(4);
         }
         if self.timed_out {
@@ -233,6 +227,14 @@ impl Supervision {
             Err(e) => Err(Fault::run(e)),
         }
     }
+}
+
+/// A line for each; whether there is any.
+pub(super) fn tell_survivors(report: &StopReport) -> bool {
+    for survivor in report.survivors() {
+        output::complain(&format!("process {} (state {}) survived the stop", survivor.pid, survivor.state));
+    }
+    !report.is_complete()
 }
 
 /// Whether whoever started us has set this signal to be ignored.
