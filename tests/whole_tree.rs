@@ -165,7 +165,9 @@ fn whoever_has_the_identity_takes_the_daemons_along_too() {
     in_child!();
     let guard = NoLeftovers::alone();
     let spawner = Spawner::new().expect("a spawner");
-    for ends_first in [false, true] {
+    // As after a restart: it is another run.
+    let later = Spawner::new().expect("a spawner");
+    for (ends_first, by_later) in [(false, false), (true, false), (false, true), (true, true)] {
         let dir = TempDir::new();
         let mut child = tree(&spawner, &guard, &Board::at(dir.at("board")), &["daemon", "deaf"], 3);
         let identity = child.identity().expect("an identity");
@@ -173,9 +175,11 @@ fn whoever_has_the_identity_takes_the_daemons_along_too() {
             child.kill().expect("the leader");
             child.wait().expect("its end");
         }
-        assert!(matches!(identity.stop(SHORT), StopOwned::Stopped(_)));
+        let stop = || if by_later { later.stop_identity(&identity, SHORT) } else { identity.stop(SHORT) };
+        let stopped = stop();
+        assert!(matches!(stopped, StopOwned::Stopped(_)), "{stopped:?}");
         nobody(&guard);
-        assert!(matches!(identity.stop(SHORT), StopOwned::NotRunning));
+        assert!(matches!(stop(), StopOwned::NotRunning));
     }
     proc::eventually("nobody is left", || guard.left().is_empty());
 }

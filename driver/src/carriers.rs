@@ -33,6 +33,8 @@ pub(crate) struct Kin<'a> {
     pub(crate) group: Option<Pid>,
     /// No descendant was made at an earlier clock tick.
     pub(crate) since: u64,
+    /// What a look goes by: the run entry, so that one look is for all children of a spawner, or the nonce alone.
+    pub(crate) by: Proof<'a>,
 }
 
 #[derive(Debug)]
@@ -147,13 +149,12 @@ impl Looks {
 
     /// Scans until two in a row are quiet, so often at most. Who was seen once counts, unless it is proven that nobody is there.
     fn look(&self, kin: Kin<'_>, scans: u32) -> Look {
-        let ground = kin.ground;
         let at = Instant::now();
         let (mut list, mut before): (Vec<Carrier>, Option<Seen>) = (Vec::new(), None);
-        let (scope, proof) = (Scope::Since(kin.since), Proof::Cookie(ground.run_cookie()));
+        let (host, names, scope) = (kin.ground.host(), kin.ground.names(), Scope::Since(kin.since));
         for _ in 0..scans {
             let old = list.len();
-            let seen = sweep::each(ground.host(), &ground.names(), scope, proof, |member| {
+            let seen = sweep::each(host, &names, scope, kin.by, |member| {
                 let Member::Ours(process, stat, carried) = member else { return };
                 let leader = carried.nonce.and_then(|nonce| self.doomed.get(&nonce));
                 if leader.is_some_and(|leader| *leader != process.pid()) {

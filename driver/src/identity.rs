@@ -145,6 +145,8 @@ pub(crate) fn stop_identity(ground: &Ground, known: &identity::Identity, grace: 
             pid: known.pid,
             group: known.pgid,
             since: known.start_ticks,
+            // It may be of an earlier run.
+            by: Proof::Nonce(nonce),
         });
         Found { ground, pid: known.pid, process, group, kin }
     };
@@ -171,7 +173,9 @@ pub(crate) fn stop_named(
     let stat = process.as_ref().and_then(|_| procfs::stat(pid).ok());
     let group = stat.is_none_or(|stat| stat.pgrp == pid.raw()).then_some(pid);
     let kin = match (proof, stat) {
-        (Proof::Nonce(nonce), Some(stat)) => Some(Kin { ground, nonce, pid, group, since: stat.start_ticks }),
+        (Proof::Nonce(nonce), Some(stat)) => {
+            Some(Kin { ground, nonce, pid, group, since: stat.start_ticks, by: proof })
+        }
         _ => None,
     };
     Found { ground, pid, process, group: group.map(|group| (group, proof)), kin }.stop(grace)

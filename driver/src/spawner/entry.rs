@@ -202,7 +202,8 @@ impl Entry {
     /// What its descendants are known by.
     pub(crate) fn kin(&self) -> Option<Kin<'_>> {
         let (ground, group) = (&*self.ground, self.child.pgid());
-        Some(Kin { ground, nonce: self.about.nonce?, pid: self.pid(), group, since: ground.since() })
+        let (nonce, by) = (self.about.nonce?, Proof::Cookie(ground.run_cookie()));
+        Some(Kin { ground, nonce, pid: self.pid(), group, since: ground.since(), by })
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.
