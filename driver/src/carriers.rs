@@ -179,8 +179,8 @@ impl Looks {
 }
 
 /// Stops whoever still carries the run entry of a spawner, when its children have been stopped: what ended ones left behind, and what
-/// supervisors further down did. SIGTERM (with SIGCONT), SIGKILL after `grace`. Who is left.
-pub(crate) fn stop_strays(ground: &Ground, grace: Duration) -> Vec<Survivor> {
+/// supervisors further down did. SIGTERM (with SIGCONT), SIGKILL after `grace`. Who is left, but for those that are `known` to be.
+pub(crate) fn stop_strays(ground: &Ground, grace: Duration, known: &[Survivor]) -> Vec<Survivor> {
     let began = Instant::now();
     let (scope, proof) = (Scope::Since(ground.since()), Proof::Cookie(ground.run_cookie()));
     let mut left = Vec::new();
@@ -194,7 +194,9 @@ pub(crate) fn stop_strays(ground: &Ground, grace: Duration) -> Vec<Survivor> {
             _ => &[],
         };
         let looked = sweep::each(ground.host(), &ground.names(), scope, proof, |member| {
-            if let Member::Ours(process, stat, _) = member {
+            if let Member::Ours(process, stat, _) = member
+                && !known.iter().any(|known| known.pid == process.pid().get())
+            {
                 signals.iter().for_each(|signal| send(process, *signal));
                 left.push(Survivor { pid: process.pid().get(), state: stat.state.letter().into() });
             }

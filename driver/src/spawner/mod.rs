@@ -22,7 +22,7 @@
 use std::{
     io,
     process::{ExitStatus, Output},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -147,9 +147,11 @@ impl Spawner {
             return stop::run(shared, &shared.children(), grace);
         }
         shared.close();
+        shared.shut_down.store(true, Ordering::Release);
         let began = Instant::now();
         let mut report = stop::run(shared, &shared.children(), grace);
-        report.strays = stop_strays(&shared.ground, grace.saturating_sub(began.elapsed()));
+        let known: Vec<_> = report.survivors().collect();
+        report.strays = stop_strays(&shared.ground, grace.saturating_sub(began.elapsed()), &known);
         report
     }
 
@@ -237,7 +239,8 @@ impl Drop for Handle {
             return;
         }
         shared.close();
-        if shared.config.on_last_drop == OnLastDrop::Stop {
+        let reported = shared.shut_down.load(Ordering::Acquire);
+        if shared.config.on_last_drop == OnLastDrop::Stop && !reported {
             let mut detached = shared.children();
             detached.retain(|entry| !entry.is_owned());
             if !detached.is_empty() {

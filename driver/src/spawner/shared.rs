@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     next_key: AtomicU64,
     /// All handles are gone.
     closed: AtomicBool,
+    /// They were shut down: whoever is left was reported, and is not stopped again.
+    pub(super) shut_down: AtomicBool,
     any_polled: AtomicBool,
     growing: Mutex<()>,
     pub(super) epoll: OwnedFd,
@@ -79,6 +81,7 @@ impl Shared {
             joins: Mutex::default(),
             next_key: AtomicU64::new(WAKE + 1),
             closed: AtomicBool::new(false),
+            shut_down: AtomicBool::new(false),
             any_polled: AtomicBool::new(false),
             growing: Mutex::default(),
             epoll,

@@ -22,6 +22,9 @@ use options::Options;
 use supervise::Supervision;
 use terminal::Terminal;
 
+/// The exit code where a stop leaves somebody behind.
+const SURVIVED: u8 = 4;
+
 /// Runs the program to its end and gives the exit code.
 pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     environ::start_log(matches).map_err(Fault::run)?;
@@ -50,9 +53,14 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     // Its descriptors are the child's from here on.
     drop(command);
     let code = Supervision::new(child, signals, terminal, &options).run()?;
+    if code == SURVIVED {
+        // Another stop would come to the same.
+        std::mem::forget(spawner);
+        return Ok(code);
+    }
     // What supervisors further down have left behind.
     let report = spawner.shutdown(options.grace);
-    Ok(if supervise::tell_survivors(&report) { 4 } else { code })
+    Ok(if supervise::tell_survivors(&report) { SURVIVED } else { code })
 }
 
 fn block() -> Result<(), Fault> {

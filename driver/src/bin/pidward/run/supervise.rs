@@ -216,7 +216,7 @@ impl Supervision {
 
     fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
         if tell_survivors(report) {
-            return Ok(4);
+            return Ok(super::SURVIVED);
         }
         if self.timed_out {
             return Ok(124);

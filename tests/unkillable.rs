@@ -1,0 +1,123 @@
+//! A process that the kernel does not let go of: a stop says so within its limits, nothing blocks, and its end is taken when it comes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process,
+    time::{Duration, Instant},
+};
+
+use pidward::{Command, Spawner};
+use pidward_tests::{
+    command::{self, code},
+    files::TempDir,
+    in_child,
+    leftovers::NoLeftovers,
+    need, os, proc, skip,
+};
+
+const SHORT: Duration = Duration::from_millis(200);
+/// Grace, kill limit, and time for a busy machine.
+const LIMIT: Duration = Duration::from_secs(12);
+
+/// A file system that whoever writes to it hangs in, beyond SIGKILL, until it is thawed: at the end of the value, and by a watchdog
+/// where this process does not come to that.
+struct Frozen(PathBuf, process::Child);
+
+fn run(program: &str, args: &[&str], path: &Path) -> bool {
+    process::Command::new(program).args(args).arg(path).status().is_ok_and(|status| status.success())
+}
+
+impl Frozen {
+    /// `None` where loop devices cannot be had.
+    fn new(dir: &TempDir) -> Option<Frozen> {
+        let (image, place) = (dir.at("image"), dir.at("place"));
+        fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("an image");
+        fs::create_dir(&place).expect("a mount point");
+        let source = image.to_str().expect("a path");
+        (run("mkfs.ext4", &["-q"], &image) && run("mount", &["-o", "loop", source], &place)).then_some(())?;
+        // Neither a child's descendant by what it carries, nor in this group.
+        let late = format!("sleep 100; fsfreeze -u {0}; umount -l {0}", place.display());
+        let mut watchdog = process::Command::new("setsid");
+        let watchdog = watchdog.args(["sh", "-c", &late]).env_clear().stdin(process::Stdio::null());
+        let null = || process::Stdio::null();
+        let watchdog =
+            watchdog.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdout(null()).stderr(null()).spawn();
+        let frozen = Frozen(place, watchdog.expect("a watchdog"));
+        assert!(run("fsfreeze", &["-f"], &frozen.0), "ext4 can be frozen");
+        Some(frozen)
+    }
+
+    fn thaw(&self) {
+        assert!(run("fsfreeze", &["-u"], &self.0), "and thawed");
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // It may have been thawed before.
+        let _ =
+            process::Command::new("fsfreeze").arg("-u").arg(&self.0).stderr(process::Stdio::null()).status();
+        proc::until(Duration::from_secs(10), || run("umount", &[], &self.0));
+        // Its group, which it leads: the shell and its sleep.
+        if let Some(group) = i32::try_from(self.1.id()).ok().filter(|pid| *pid > 1) {
+            // SAFETY: a group of our own unreaped child.
+            unsafe { libc::kill(-group, libc::SIGKILL) };
+        }
+        let _ = self.1.wait();
+    }
+}
+
+fn marked(guard: &NoLeftovers, script: &str) -> Command {
+    let mut cmd = Command::new("/bin/sh");
+    cmd.args(["-c", script]).env(guard.token().0, guard.token().1);
+    cmd
+}
+
+#[test]
+fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
+    need!(os::is_root(), "needs-root: to mount");
+    in_child!();
+    let guard = NoLeftovers::new();
+    let dir = TempDir::new();
+    let Some(frozen) = Frozen::new(&dir) else {
+        skip!("needs-loop");
+    };
+    let spawner = Spawner::new().expect("a spawner");
+    let file = frozen.0.join("file");
+    // It keeps no pipe open.
+    let script = format!("exec >/dev/null 2>&1; echo x > {}", file.display());
+    let mut child = spawner.spawn(&marked(&guard, &script)).expect("a child");
+    let pid = child.id();
+    proc::eventually("it hangs", || proc::state(pid) == Some('D'));
+    let began = Instant::now();
+    let report = child.stop(SHORT);
+    assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    let survivors: Vec<_> = report.survivors().map(|survivor| (survivor.pid, survivor.state)).collect();
+    assert_eq!(survivors, [(pid, 'D')], "{report:?}");
+    assert!(report.status().is_none() && report.children.iter().all(|child| !child.proven), "{report:?}");
+    let began = Instant::now();
+    drop(child);
+    assert!(began.elapsed() < Duration::from_secs(1), "a drop does not wait");
+    // The command ends, names it, and says so by its code.
+    let mut cmd = command::run(&guard, &["--grace", "100ms", "--timeout", "100ms"], &["sh", "-c", &script]);
+    let began = Instant::now();
+    let output = command::finish(&mut cmd);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(began.elapsed() < LIMIT * 2 && code(&output) == 4, "{:?}: {output:?}", began.elapsed());
+    assert!(
+        text.starts_with("pidward: process ") && text.contains(" (state D) survived the stop\n"),
+        "{text}"
+    );
+    // A shutdown reports it once, and the drop that follows does not begin anew.
+    let another = Spawner::new().expect("a spawner");
+    let other = another.spawn_supervised(marked(&guard, &script)).expect("a child");
+    proc::eventually("it hangs", || proc::state(other) == Some('D'));
+    let began = Instant::now();
+    let report = another.shutdown(SHORT);
+    assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    assert_eq!(report.survivors().map(|survivor| survivor.pid).collect::<Vec<_>>(), [other], "{report:?}");
+    frozen.thaw();
+    proc::eventually("its end is taken", || proc::state(pid).is_none());
+    proc::eventually("nobody is left", || guard.left().is_empty());
+}
