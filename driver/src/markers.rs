@@ -60,7 +60,7 @@ impl MarkerNames {
             if self.names[..at].contains(name) {
                 return fault("a name that no other has");
             }
-            if at < 8 && name.starts_with(tree.as_str()) {
+            if at < 8 && !tree.is_empty() && name.starts_with(tree.as_str()) {
                 return fault("a name that does not begin with the tree prefix");
             }
         }
