@@ -184,6 +184,18 @@ fn what_is_started_afterwards_is_not_stamped() {
 }
 
 #[test]
+fn a_stamped_server_is_known_and_what_it_started_by_itself_is_not() {
+    let guard = NoLeftovers::new();
+    let dir = TempDir::new();
+    let file = dir.at("log");
+    let starts = run(stamper(&guard, fixture!("stamper"), &file, &["asked".as_ref()]), &file);
+    let [_, _, parent, copy] = &starts[..] else { panic!("four starts: {starts:?}") };
+    assert_eq!(parent.said, ["stamp is Same"]);
+    // The shell has inherited the entries, which name its parent.
+    assert_eq!(copy.said.first().map(String::as_str), Some("stamp is Unknown(NoMarker)"));
+}
+
+#[test]
 fn supervised_children_are_a_typed_refusal_until_they_have_ended() {
     let guard = NoLeftovers::new();
     let dir = TempDir::new();

@@ -27,6 +27,7 @@ use crate::{
     members::{self, survivor},
     names::{ChildKind, ServiceName},
     spawner::Ground,
+    stamp::{api_server_service, is_stamped},
     stop::{Climbs, Stopped, Survivor, Tree},
 };
 
@@ -123,11 +124,20 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
-/// Whether the number is, now, a child of this kind and name, of whatever installation: whoever means to act on the answer asks a
+/// Whether the number is, now, a child of this kind and name, of whatever installation, or an API server that has
+/// [stamped](crate::stamp_api_server) itself: whoever means to act on the answer asks a
 /// [`Spawner`](crate::Spawner::verify), which knows its own. Blocks for up to 95 ms while the process is in exec.
 pub fn verify(pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
     let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
-    of(&Ground::default().verify_named(pid, kind, service, Cookie::Any))
+    match of(&Ground::default().verify_named(pid, kind, service, Cookie::Any)) {
+        // A server that has stamped itself need not descend from anybody.
+        Verdict::Unknown(Why::NoMarker)
+            if kind == ChildKind::Api && *service == api_server_service() && is_stamped(pid) =>
+        {
+            Verdict::Same
+        }
+        verdict => verdict,
+    }
 }
 
 /// The verdict of a verification.

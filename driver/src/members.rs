@@ -2,7 +2,7 @@
 
 use pidward_core::{
     Pid, Signal,
-    procfs::{self, Proc, ProcError},
+    procfs::{self, ProcError},
     signal::SignalError,
     sweep::{self, Member, Proof, Scope},
 };
@@ -17,38 +17,19 @@ use crate::{
 /// Zombies are nobody: they have ended, and their parent may take its time. Where `/proc` cannot tell, whoever may be left is left:
 /// the group is listed under the number of its leader.
 pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
-    let mut left = Vec::new();
     let leader = entry.pid();
-    let proc = Proc::open();
-    if !ended {
-        left.push(survivor(leader));
+    let mut left: Vec<Survivor> = (!ended).then(|| survivor(leader)).into_iter().collect();
+    let asked = entry.ask_group();
+    let (Some(pgid), Some(nonce)) = (entry.child.pgid(), entry.about.nonce) else { return left };
+    if matches!(asked, Err(SignalError::Gone | SignalError::NoGroup)) {
+        return left;
     }
-    let Some(pgid) = entry.child.pgid() else { return left };
-    match entry.ask_group() {
-        Err(SignalError::Gone | SignalError::NoGroup) => return left,
-        Err(SignalError::Unpinned) => {
-            let Some(nonce) = entry.about.nonce else { return left };
-            let (ours, unproven) = members(&entry.ground, pgid, Proof::Nonce(nonce));
-            left.extend(ours);
-            // The number may be that of a stranger's group by now. It is, if somebody has it as pid: it is not given away while the group
-            // has a member.
-            if procfs::stat(pgid) == Err(ProcError::Gone) {
-                left.extend(unproven);
-            }
-            return left;
-        }
-        _ => {}
-    }
-    let listed = proc.and_then(|proc| {
-        proc.pids(|pid| {
-            if pid != leader {
-                left.extend(member(&proc, pid, pgid));
-            }
-            true
-        })
-    });
-    if listed.is_err() && left.is_empty() {
-        left.push(Survivor { pid: pgid.get(), state: '?' });
+    let (ours, unproven) = members(&entry.ground, pgid, Proof::Nonce(nonce));
+    left.extend(ours.into_iter().filter(|member| member.pid != leader.get() || ended && member.state == '?'));
+    // Where nothing keeps the number it may be that of a stranger's group by now. It is, if somebody has it as pid: it is not given away
+    // while the group has a member.
+    if asked != Err(SignalError::Unpinned) || procfs::stat(pgid) == Err(ProcError::Gone) {
+        left.extend(unproven.into_iter().filter(|member| member.pid != leader.get()));
     }
     left
 }
@@ -97,20 +78,5 @@ pub(crate) fn signal(
     match sent {
         Err(SignalError::Gone) if unproven || looked.is_err() => Err(SignalError::Unpinned),
         sent => sent,
-    }
-}
-
-/// The process, if it lives and is in the group.
-fn member(proc: &Proc, pid: Pid, pgid: Pid) -> Option<Survivor> {
-    match proc.process(pid).and_then(|process| process.stat()) {
-        Ok(stat) if stat.pgrp == pgid.raw() && !stat.is_ended() => {
-            Some(Survivor { pid: pid.get(), state: stat.state.letter().into() })
-        }
-        // Listed a moment ago, gone now.
-        Ok(_) | Err(ProcError::Gone) => None,
-        Err(e) => {
-            log::debug!("process {pid} may be in the group {pgid}: {e:?}");
-            None
-        }
     }
 }

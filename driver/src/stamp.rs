@@ -13,7 +13,7 @@ use std::{
 use pidward_core::{
     Pid,
     marker::{self, ChildKind, Markers, Names},
-    procfs::{Environ, Proc, ProcError},
+    procfs::{Environ, Proc},
     signal,
     spawn::{self, Keep, Plan, Program},
 };
@@ -51,12 +51,13 @@ pub fn api_server_service() -> ServiceName {
 ///   of this process's threads would end them.
 /// - What the kernel answers to exec. Nothing has changed then, and the process can go on.
 pub fn stamp_api_server() -> io::Result<ApiServerStamp> {
-    let Some((shown, mark)) = shown() else { return Ok(ApiServerStamp::Unverifiable) };
-    let stamp = format!("{API_SERVER_STAMP_ENV}={mark}");
-    let is_named = Markers::new(&Names::DEFAULT, ChildKind::Api, API_SERVER_SERVICE).are_in(&shown);
-    if is_named && shown.split(|byte| *byte == 0).any(|entry| entry == stamp.as_bytes()) {
+    let Some((shown, mark)) = Pid::new(process::id()).and_then(shown) else {
+        return Ok(ApiServerStamp::Unverifiable);
+    };
+    if holds(&shown, &mark) {
         return Ok(ApiServerStamp::Stamped);
     }
+    let stamp = format!("{API_SERVER_STAMP_ENV}={mark}");
     // It was done, and the kernel does not show it: once more would be for ever.
     if env::var_os(API_SERVER_STAMP_ENV).is_some_and(|value| value.as_bytes() == mark.as_bytes()) {
         return Ok(ApiServerStamp::Unverifiable);
@@ -67,20 +68,31 @@ pub fn stamp_api_server() -> io::Result<ApiServerStamp> {
     Err(again(&shown, &stamp))
 }
 
-/// What the kernel shows as this process's environ, and what the stamp must hold: pid and start ticks.
-fn shown() -> Option<(Vec<u8>, String)> {
+/// Whether the process shows a stamp of its own: no descendant of it does.
+pub(crate) fn is_stamped(pid: Pid) -> bool {
+    shown(pid).is_some_and(|(shown, mark)| holds(&shown, &mark))
+}
+
+fn holds(shown: &[u8], mark: &str) -> bool {
+    let stamp = format!("{API_SERVER_STAMP_ENV}={mark}");
+    Markers::new(&Names::DEFAULT, ChildKind::Api, API_SERVER_SERVICE).are_in(shown)
+        && shown.split(|byte| *byte == 0).any(|entry| entry == stamp.as_bytes())
+}
+
+/// What the kernel shows as the environ of a process, and what its stamp must hold: pid and start ticks.
+fn shown(pid: Pid) -> Option<(Vec<u8>, String)> {
     let mut block = Vec::new();
     let looked = Proc::open().and_then(|proc| {
-        let own = proc.process(Pid::new(process::id()).ok_or(ProcError::Gone)?)?;
+        let own = proc.process(pid)?;
         let ticks = own.stat()?.start_ticks;
         Ok((own.environ(|piece| block.extend_from_slice(piece))?, ticks))
     });
     match looked {
         Ok((Environ::Bytes(_), ticks)) if marker::environ_has_entries(&block) => {
-            Some((block, format!("{}:{ticks}", process::id())))
+            Some((block, format!("{pid}:{ticks}")))
         }
         other => {
-            log::debug!("the environ of this process: {other:?}");
+            log::debug!("the environ of process {pid}: {other:?}");
             None
         }
     }

@@ -6,6 +6,7 @@
 //! - `plain`: no stamp, only the state;
 //! - `live`: starts a child first, tries to stamp itself, stops the child, stamps itself;
 //! - `refused`: exec is refused by a filter: tries to stamp itself, then starts a child;
+//! - `asked`: says what this library makes of the stamp, of this process and of a forked child of it;
 //! - `undumpable`: cannot be looked at;
 //! - `claims`: sets the stamp that is right, where only the program itself sees it.
 
@@ -80,6 +81,11 @@ fn main() {
     if has("plain") {
         return;
     }
+    if has("verify") {
+        let pid = args.last().and_then(|arg| arg.to_str()?.parse().ok()).expect("a pid");
+        let verdict = pidward::verify(pid, pidward::ChildKind::Api, &pidward::api_server_service());
+        return say(&mut log, &format!("stamp is {verdict:?}"));
+    }
     if has("live") {
         let spawner = Spawner::new().expect("a spawner");
         let mut cmd = Command::new("sleep");
@@ -98,6 +104,15 @@ fn main() {
         unsafe { std::env::set_var("PIDWARD_API_SERVER_STAMP", format!("{own}:{ticks}")) };
     }
     stamp(&mut log);
+    if has("asked") {
+        let service = pidward::api_server_service();
+        // The answer of a process about itself is another; a shell asks about its parent, and about its own copy of the entries.
+        let ask = "\"$0\" \"$1\" verify $PPID; \"$0\" \"$1\" verify $$";
+        let mut shell = std::process::Command::new("sh");
+        let own = std::env::current_exe().expect("its path");
+        let status = shell.args(["-c", ask]).arg(own).arg(file).status();
+        say(&mut log, &format!("asked about {service}: {}", status.is_ok_and(|status| status.success())));
+    }
     if has("child") || has("refused") {
         plain_child(file.as_ref(), &mut log);
     }
