@@ -217,3 +217,26 @@ fn the_command_takes_daemons_along_when_the_program_ends_by_itself() {
     assert_eq!(command::code(&output), 3, "{output:?}");
     nobody(&guard);
 }
+
+#[test]
+fn a_shutdown_of_many_deaf_ones_takes_one_grace_and_not_one_look_for_each() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let spawner = Spawner::new().expect("a spawner");
+    let dir = TempDir::new();
+    let board = Board::at(dir.at("board"));
+    let many = rounds(200, 1000);
+    for _ in 0..many {
+        let mut cmd = Command::new(fixture!("termdeaf"));
+        cmd.arg("--ready-file").arg(board.path()).env(guard.token().0, guard.token().1);
+        spawner.spawn_supervised(cmd).expect("a child");
+    }
+    proc::eventually("all of them", || board.lines().len() == many);
+    let began = Instant::now();
+    let report = spawner.shutdown(SHORT);
+    assert!(report.is_complete() && report.children.len() == many, "{report:?}");
+    let took = began.elapsed();
+    println!("{many} children in {took:?}");
+    assert!(took >= SHORT && took < SHORT + Duration::from_secs(15), "{took:?}");
+    nobody(&guard);
+}

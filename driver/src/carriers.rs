@@ -125,18 +125,14 @@ impl Looks {
     pub(crate) fn signal(&mut self, kin: Kin<'_>, signal: Signal) {
         if signal == Signal::KILL {
             self.doomed.insert(kin.nonce, kin.pid);
-            self.last = None;
         }
         let mut is_away = false;
         for carrier in self.at(kin, None, 1).list.iter().filter(|carrier| carrier.is_away(kin)) {
             is_away = true;
-            // The look itself has killed.
-            if signal != Signal::KILL {
-                // Looked at again: it is pinned now, and was only listed before.
-                let (host, names) = (kin.ground.host(), kin.ground.names());
-                let process = sweep::one(host, &names, carrier.pid, Proof::Nonce(kin.nonce));
-                process.iter().for_each(|process| send(process, signal));
-            }
+            // Looked at again: it is pinned now, and was only listed before.
+            let (host, names) = (kin.ground.host(), kin.ground.names());
+            let process = sweep::one(host, &names, carrier.pid, Proof::Nonce(kin.nonce));
+            process.iter().for_each(|process| send(process, signal));
         }
         self.away.extend(is_away.then_some(kin.nonce));
     }
@@ -203,7 +199,7 @@ pub(crate) fn stop_strays(ground: &Ground, grace: Duration, known: &[Survivor]) 
         });
         asked = true;
         clear = if left.is_empty() { clear + 1 } else { 0 };
-        if looked.is_err() || clear == 2 || began.elapsed() >= grace + KILL_LIMIT {
+        if looked.is_err() || clear == 2 || began.elapsed() >= grace.saturating_add(KILL_LIMIT) {
             return left;
         }
         if clear == 0 {
