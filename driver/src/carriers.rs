@@ -73,6 +73,8 @@ pub(crate) enum Sure {
 pub(crate) struct Looks {
     /// When the step began, since the beginning of the stop: before every look.
     pub(crate) now: Duration,
+    /// One child only is being stopped: whether anybody of it is seen is all that counts.
+    alone: bool,
     last: Option<Look>,
     /// Nonces of the children that got SIGKILL, with their pids: from then on every look kills whom it sees of them. Who forks and ends
     /// in a loop is somebody else by the next look.
@@ -90,12 +92,12 @@ struct Look {
 
 impl Looks {
     pub(crate) fn new() -> Looks {
-        Looks { now: Duration::ZERO, last: None, doomed: HashMap::new(), away: HashSet::new() }
+        Looks { now: Duration::ZERO, alone: false, last: None, doomed: HashMap::new(), away: HashSet::new() }
     }
 
     /// A new step: what was seen before is old.
-    pub(crate) fn begin(&mut self, began: Instant) {
-        (self.now, self.last) = (began.elapsed(), None);
+    pub(crate) fn begin(&mut self, began: Instant, alone: bool) {
+        (self.now, self.alone, self.last) = (began.elapsed(), alone, None);
     }
 
     /// Who of the child's carriers lives and is not among `known`, as seen at `after` or later; and how sure that is.
@@ -159,7 +161,9 @@ impl Looks {
                 let state = stat.state.letter().into();
                 list.push(Carrier { pid: process.pid(), pgrp: stat.pgrp, nonce: carried.nonce, state });
             });
+            let found = self.alone && list.iter().any(|carrier| carrier.is_of(kin));
             match (seen, before) {
+                (Ok(_), _) if found => break,
                 (Ok(seen), Some(before)) if seen.is_quiet(&before) => {
                     return Look { at, list: list.split_off(old), proven: true };
                 }

@@ -215,7 +215,8 @@ impl<T: Tree> Climbs<T> {
     }
 
     fn step(&mut self) -> Option<StopReport> {
-        self.looks.begin(self.began);
+        let alone = self.climbs.iter().filter(|climb| climb.done.is_none()).count() == 1;
+        self.looks.begin(self.began, alone);
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
             climb.step(self.began, &mut self.looks);
         }
@@ -227,7 +228,8 @@ impl<T: Tree> Climbs<T> {
     }
 
     fn hurry(&mut self) {
-        self.looks.begin(self.began);
+        let alone = self.climbs.iter().filter(|climb| climb.done.is_none()).count() == 1;
+        self.looks.begin(self.began, alone);
         for climb in self.climbs.iter_mut().filter(|climb| climb.done.is_none()) {
             climb.started = true;
             climb.feed(self.began, Event::Force, &mut self.looks);
