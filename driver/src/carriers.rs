@@ -13,11 +13,7 @@ use pidward_core::{
     sweep::{self, Member, Proof, Scope, Seen},
 };
 
-use crate::{
-    say::say,
-    spawner::Ground,
-    stop::{KILL_LIMIT, Survivor},
-};
+use crate::{report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
 
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;

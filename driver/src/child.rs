@@ -15,9 +15,10 @@ use crate::{
     drain::Drain,
     identity::{Identity, unreadable},
     prepare::ParentEnds,
+    report::StopReport,
     spawner::{Ended, Entry, Shared, end_tree, lock},
     stdio::{ChildStderr, ChildStdin, ChildStdout},
-    stop::{self, StopReport, Stopping},
+    stop::{self, Stopping},
 };
 use pidward_core::{
     Errno, Pid, Signal,

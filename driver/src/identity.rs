@@ -26,9 +26,10 @@ use crate::{
     carriers::{Kin, Looks, Sure},
     members::{self, survivor},
     names::{ChildKind, ServiceName},
+    report::{Stopped, Survivor},
     spawner::Ground,
     stamp::{api_server_service, is_stamped},
-    stop::{Climbs, Stopped, Survivor, Tree},
+    stop::{Climbs, Tree},
 };
 
 /// What was written down about a process when it was started: an allegation until [`verify`](Identity::verify) has said otherwise.

@@ -12,6 +12,7 @@ mod members;
 mod names;
 mod prepare;
 mod probe;
+mod report;
 mod say;
 pub mod spawner;
 mod stamp;
@@ -33,10 +34,11 @@ pub use probe::{
     environ_has_entries, environ_identifies_api_server, environ_identifies_child,
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,
 };
+pub use report::{StopReport, Stopped, Survivor};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
-pub use stop::{StopReport, Stopped, Stopping, Survivor};
+pub use stop::Stopping;
 
 /// The example in the README is a test.
 #[cfg(doctest)]

@@ -8,8 +8,8 @@ use pidward_core::{
 };
 
 use crate::{
+    report::Survivor,
     spawner::{Entry, Ground},
-    stop::Survivor,
 };
 
 /// The child, if it has not ended, and the living members of the group it was started as the leader of.

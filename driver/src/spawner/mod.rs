@@ -36,8 +36,9 @@ use crate::{
     error::SpawnError,
     markers::MarkerNames,
     prepare::{DefaultStdio, ParentEnds, Prepared},
+    report::StopReport,
     say::say,
-    stop::{self, StopReport},
+    stop,
 };
 
 mod builder;
