@@ -43,6 +43,21 @@ pub fn free_pid() -> u32 {
     pid
 }
 
+/// Waits until a number can be had. A thread's is free only a moment after its process was reaped, and `/proc` shows it no more by then.
+#[track_caller]
+pub fn wait_free(pid: u32) {
+    proc::eventually("the number is free", || match fork::paused(Some(pid), Group::Same) {
+        Ok(made) => {
+            end(made);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.raw_os_error(), Some(libc::EEXIST), "{error}");
+            false
+        }
+    });
+}
+
 /// Ends and reaps a child, lets the caller make the next one of its number, and says whether both have the same start tick.
 ///
 /// # Errors
@@ -204,10 +219,11 @@ impl Stranger {
         })
     }
 
-    /// Ends and reaps it.
+    /// Ends and reaps it; its number, and that of its thread, is free then unless a group keeps it.
     #[track_caller]
     pub fn end(self) {
         end(self.pid);
+        self.threads.iter().filter(|tid| **tid != self.pid).for_each(|tid| wait_free(*tid));
     }
 }
 
