@@ -4,7 +4,9 @@ use std::path::Path;
 
 use pidward_tests::{
     files::TempDir,
-    fixture, fork, in_child, need, os, proc,
+    fixture,
+    fork::{self, Held, Image},
+    in_child, need, os, proc,
     recycle::{self, Group, StrangeGroup, Stranger},
     skip,
     strange::environ,
@@ -36,6 +38,20 @@ fn a_number_is_had_once_and_only_by_its_asker() {
     proc::eventually("a zombie", || proc::state(pid) == Some('Z'));
     assert_eq!(code(recycle::paused_as(pid, Group::Same)), Some(libc::EEXIST), "a zombie keeps its number");
     recycle::reap(pid);
+}
+
+#[test]
+fn a_number_can_be_held_before_its_exec() {
+    need!(skip::has_pid_namespace(), "needs-namespaces");
+    in_child!(|again| again.in_pid_namespace());
+    let pid = recycle::free_pid();
+    let image = Image::new(fixture!("exitwith"), &["9".as_ref()], &[]);
+    let held = Held::start(Some(pid), Group::Own, &image).unwrap();
+    assert_eq!((held.pid(), environ(pid).unwrap()), (pid, environ(1).unwrap()));
+    assert_eq!(code(Held::start(Some(pid), Group::Own, &image)), Some(libc::EEXIST));
+    assert_eq!(code(Held::start(None, Group::Of(4_000_000), &image)), Some(libc::EPERM));
+    assert_eq!(recycle::reap(held.let_go()), 9 << 8);
+    assert_eq!(proc::pids(), [1]);
 }
 
 #[test]

@@ -4,13 +4,14 @@
 //! What the fixtures are told to be: `strange zeros|title|half|undumpable`, `strange user N`, `lostmain --ready-fd 1`.
 
 use std::{
-    io::{BufRead, BufReader},
+    fs,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
 };
 
 pub use crate::fork::Held;
-use crate::{files::TempDir, proc};
+use crate::{leftovers::random_word, proc};
 
 /// A child that has said what it has become, and stays until its standard input ends.
 #[derive(Debug)]
@@ -80,22 +81,28 @@ impl Zombie {
     }
 }
 
-/// A Python that has the package setproctitle: the system's, or one in this directory that has it from the package index. `None`: skip
-/// the test, for `needs-setproctitle`.
-pub fn python_with_setproctitle(dir: &TempDir) -> Option<PathBuf> {
+/// A Python that has the package setproctitle: the system's, or one below this directory, which gets it from the package index once and
+/// stays for the next run (`CARGO_TARGET_TMPDIR` of the test). `None`: skip the test, for `needs-setproctitle`.
+pub fn python_with_setproctitle(dir: &Path) -> Option<PathBuf> {
     let has = |python: &Path| {
         let import = Command::new(python).args(["-c", "import setproctitle"]).output();
         import.is_ok_and(|output| output.status.success())
     };
-    if has("python3".as_ref()) {
-        return Some("python3".into());
+    let kept = dir.join("setproctitle");
+    let python = |home: &Path| home.join("bin/python");
+    if let Some(found) = ["python3".into(), python(&kept)].into_iter().find(|python| has(python)) {
+        return Some(found);
     }
-    let home = dir.at("python");
-    let made = Command::new("python3").args(["-m", "venv"]).arg(&home).output().ok()?;
-    let python = home.join("bin/python");
-    let pip = ["-m", "pip", "install", "--quiet", "setproctitle"];
-    (made.status.success() && Command::new(&python).args(pip).output().ok()?.status.success() && has(&python))
-        .then_some(python)
+    // Whole or not at all: another run may be at the same.
+    let home = dir.join(random_word());
+    let ok = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    let made = ok(Command::new("python3").args(["-m", "venv"]).arg(&home))
+        && ok(Command::new(python(&home)).args(["-m", "pip", "install", "--quiet", "setproctitle"]));
+    if !made || fs::rename(&home, &kept).is_err() {
+        // What stays is in the way of nobody.
+        let _ = fs::remove_dir_all(&home);
+    }
+    Some(python(&kept)).filter(|python| has(python))
 }
 
 /// A script for that Python (`-c`): takes a title longer than the room its arguments leave, says `ready PID`, and stays until the end of
@@ -109,6 +116,6 @@ pub const TITLE_SCRIPT: &str = "import os, setproctitle, sys\n\
 ///
 /// # Errors
 /// `EACCES`: not to be looked at. `ENOENT`, `ESRCH`: gone, or hidden.
-pub fn environ(pid: u32) -> std::io::Result<Vec<u8>> {
-    std::fs::read(format!("/proc/{pid}/environ"))
+pub fn environ(pid: u32) -> io::Result<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ"))
 }
