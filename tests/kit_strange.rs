@@ -62,7 +62,7 @@ fn who_may_not_be_looked_at_answers_eacces() {
     need!(os::is_root(), "needs-root: to become another user");
     in_child!();
     let (guard, dir) = (NoLeftovers::new(), TempDir::new());
-    let program = place::copy_for_all(&dir, fixture!("strange"));
+    let program = place::copy_for(NOBODY, &dir, fixture!("strange"));
     let roots = Strange::start(guard.command(&program).arg("zeros"));
     assert!(environ(roots.pid()).is_ok());
     let others = Strange::start(guard.command(&program).args(["user", "65533"]));
@@ -79,6 +79,9 @@ fn who_may_not_be_looked_at_answers_eacces() {
     for child in [roots, others, own, undumpable] {
         assert!(child.end().success());
     }
+    let place = dir.at("");
+    drop(dir);
+    assert!(!place.exists(), "another user can take the copy away");
 }
 
 /// An environ that is empty, or by newer kernels none at all. It belongs to root by now, whoever the process's user is.

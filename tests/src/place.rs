@@ -4,7 +4,10 @@
 use std::{
     ffi::{CString, OsStr},
     fs, io,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, chown},
+    },
     path::{Path, PathBuf},
     process::Command,
     ptr,
@@ -90,12 +93,13 @@ pub fn become_user(id: u32) {
     os::check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) }.into()).expect("any process may");
 }
 
-/// A copy of a program that every user can reach and execute.
-pub fn copy_for_all(dir: &TempDir, program: &Path) -> PathBuf {
+/// A copy of a program that every user can reach and execute. The directory becomes this user's, who can take it away again.
+pub fn copy_for(user: u32, dir: &TempDir, program: &Path) -> PathBuf {
     let copy = dir.at(program.file_name().expect("a program's name"));
     fs::copy(program, &copy).expect("a copy");
     for path in [&dir.at(""), &copy] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+        chown(path, Some(user), Some(user)).expect("root may");
     }
     copy
 }
