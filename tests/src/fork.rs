@@ -113,6 +113,16 @@ fn refuse(report: RawFd) -> ! {
     exit(127)
 }
 
+/// The child, once it has closed its end of the pipe without a word.
+fn unless_refused(made: u32, mut told: File) -> io::Result<u32> {
+    let mut error = [0; 4];
+    if told.read_exact(&mut error).is_err() {
+        return Ok(made);
+    }
+    reap(made);
+    Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error)))
+}
+
 /// A child that executes an image, under this number or the next free one.
 ///
 /// It is back when the program has begun to replace the test's image; what `/proc` shows may lag behind.
@@ -121,7 +131,7 @@ fn refuse(report: RawFd) -> ! {
 /// `EEXIST`, `EPERM` of the number; and why the group or the program could not be had, where there is no child any more.
 pub fn exec(pid: Option<u32>, group: Group, image: &Image) -> io::Result<u32> {
     let [argv, environ] = image.tables();
-    let (mut told, tell) = pipe()?;
+    let (told, tell) = pipe()?;
     let report = tell.as_raw_fd();
     let made = fork(pid)?;
     if made == 0 {
@@ -132,13 +142,7 @@ pub fn exec(pid: Option<u32>, group: Group, image: &Image) -> io::Result<u32> {
         refuse(report);
     }
     drop(tell);
-    let mut error = [0; 4];
-    // Exec closes the other end.
-    if told.read_exact(&mut error).is_err() {
-        return Ok(made);
-    }
-    reap(made);
-    Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error)))
+    unless_refused(made, told)
 }
 
 /// A child that has the test's image and environ, no descriptors, and waits for ever, under this number or the next free one.
@@ -146,7 +150,7 @@ pub fn exec(pid: Option<u32>, group: Group, image: &Image) -> io::Result<u32> {
 /// # Errors
 /// As [`exec`].
 pub fn paused(pid: Option<u32>, group: Group) -> io::Result<u32> {
-    let (mut told, tell) = pipe()?;
+    let (told, tell) = pipe()?;
     let made = fork(pid)?;
     if made == 0 {
         if !group.enter() {
@@ -157,12 +161,7 @@ pub fn paused(pid: Option<u32>, group: Group) -> io::Result<u32> {
         os::sleep_for_ever();
     }
     drop(tell);
-    let mut error = [0; 4];
-    if told.read_exact(&mut error).is_err() {
-        return Ok(made);
-    }
-    reap(made);
-    Err(io::Error::from_raw_os_error(i32::from_ne_bytes(error)))
+    unless_refused(made, told)
 }
 
 /// A child between fork and exec: it is there, and it shows the test's environ, command line and program.
