@@ -4,7 +4,7 @@
 use std::{
     ffi::OsStr,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use pidward::{Child, ChildKind, Command, Identity, ServiceName, Spawner, Stdio, StopOwned, Verdict, Why};
 use pidward_core::identity;
 use pidward_tests::{
-    child::Again, command, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc, skip,
+    child::Again, command, fixture, in_child, leftovers::NoLeftovers, need, os, proc, skip, strange,
     this_test,
 };
 
@@ -90,38 +90,13 @@ fn a_child_that_overwrote_its_environ_is_unknown_by_it_and_still_stops() {
     shows_nothing(&guard, fixture!("strange"), &["half"], Why::NoMarker, true);
 }
 
-/// A Python that has the package.
-fn setproctitle(dir: &TempDir) -> Option<PathBuf> {
-    let has = |python: &Path| {
-        let import = process::Command::new(python).args(["-c", "import setproctitle"]).output();
-        import.is_ok_and(|output| output.status.success())
-    };
-    if has("python3".as_ref()) {
-        return Some("python3".into());
-    }
-    let home = dir.at("python");
-    let made = process::Command::new("python3").args(["-m", "venv"]).arg(&home).output().ok()?;
-    let python = home.join("bin/python");
-    let pip = ["-m", "pip", "install", "--quiet", "setproctitle"];
-    (made.status.success()
-        && process::Command::new(&python).args(pip).output().ok()?.status.success()
-        && has(&python))
-    .then_some(python)
-}
-
 #[test]
 fn a_python_child_that_sets_its_title_is_unknown_by_its_environ_and_still_stops() {
-    let dir = TempDir::new();
-    let Some(python) = setproctitle(&dir) else {
+    let Some(python) = strange::python_with_setproctitle(env!("CARGO_TARGET_TMPDIR").as_ref()) else {
         skip!("needs-setproctitle");
     };
     let guard = NoLeftovers::new();
-    // Longer than what its arguments leave room for.
-    let script = "import setproctitle, sys\n\
-                  setproctitle.setproctitle('agent: ' + 'busy ' * 4000)\n\
-                  print('ready', flush=True)\n\
-                  sys.stdin.read()\n";
-    shows_nothing(&guard, &python, &["-c", script], Why::NoMarker, false);
+    shows_nothing(&guard, &python, &["-c", strange::TITLE_SCRIPT], Why::NoMarker, false);
 }
 
 #[test]

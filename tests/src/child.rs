@@ -4,6 +4,7 @@
 //! the supervisor, a pid namespace. [`in_child!`](crate::in_child) at the head of a test does it.
 
 use std::{
+    ffi::OsString,
     fs::File,
     io::{self, Read, Seek},
     os::unix::process::CommandExt,
@@ -15,6 +16,9 @@ use crate::{launch, leftovers::NoLeftovers, os, proc};
 
 /// Set in the process that runs the body, to the test's name.
 const MARK: &str = "PIDWARD_TEST_CHILD";
+
+/// Set in a process that has mounts of its own, to the mount namespace it must not change.
+const ABOVE: &str = "PIDWARD_TEST_MOUNTS_ABOVE";
 
 /// Runs the rest of the test in a process of its own. `in_child!()`, or with options:
 /// `in_child!(|again| again.in_pid_namespace())`. A panic there, a wrong exit status, a time-out or a process left
@@ -44,12 +48,26 @@ pub fn is_any() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
+/// Fails the test unless this process was started for it, with mounts of its own.
+#[track_caller]
+pub fn assert_own_mounts() {
+    let above = std::env::var_os(ABOVE).expect("only after in_pid_namespace or in_mount_namespace");
+    // Where `/proc` is no use any more, an earlier change has been allowed.
+    assert!(mounts().is_none_or(|own| own != above), "these are the mounts of everybody");
+}
+
+/// The name of this process's mount namespace.
+fn mounts() -> Option<OsString> {
+    std::fs::read_link("/proc/self/ns/mnt").ok().map(OsString::from)
+}
+
 /// How to start the test binary for one test.
 #[derive(Debug)]
 pub struct Again {
     test: String,
     env: Vec<(String, String)>,
-    namespace: bool,
+    pids: bool,
+    mounts: bool,
     ignored: Vec<i32>,
     limit: Duration,
 }
@@ -75,7 +93,8 @@ impl Again {
         Again {
             test: test.to_string(),
             env: Vec::new(),
-            namespace: false,
+            pids: false,
+            mounts: false,
             ignored: Vec::new(),
             limit: Duration::from_secs(120),
         }
@@ -89,10 +108,17 @@ impl Again {
     }
 
     /// In a pid namespace of its own, with a `/proc` of its own. pid 1 of it is the test binary, and
-    /// everything in it ends with it.
+    /// everything in it ends with it. Who is not root becomes root of a user namespace, which has no other user.
     #[must_use]
     pub fn in_pid_namespace(mut self) -> Again {
-        self.namespace = true;
+        self.pids = true;
+        self
+    }
+
+    /// With mounts of its own, and the pids of everybody. Only for root.
+    #[must_use]
+    pub fn in_mount_namespace(mut self) -> Again {
+        self.mounts = true;
         self
     }
 
@@ -112,9 +138,13 @@ impl Again {
 
     fn command(&self, guard: &NoLeftovers) -> io::Result<Command> {
         let own = std::env::current_exe()?;
-        let mut command = if self.namespace {
+        let mut command = if self.pids || self.mounts {
             let mut unshare = guard.command("unshare");
-            unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--"]).arg(own);
+            unshare.env(ABOVE, mounts().ok_or(io::ErrorKind::NotFound)?);
+            if self.pids {
+                unshare.args(pid_namespace());
+            }
+            unshare.args(["--mount", "--propagation", "private", "--"]).arg(own);
             unshare
         } else {
             guard.command(own)
@@ -155,6 +185,12 @@ impl Again {
         }
         outcome
     }
+}
+
+/// The options of `unshare` for a pid namespace of its own.
+pub(crate) fn pid_namespace() -> impl Iterator<Item = &'static str> {
+    let user = ["--user", "--map-root-user"].into_iter().filter(|_| !os::is_root());
+    user.chain(["--pid", "--fork", "--mount-proc", "--kill-child"])
 }
 
 fn memory(name: &str) -> File {

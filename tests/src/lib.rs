@@ -11,10 +11,12 @@ pub mod child;
 pub mod command;
 pub mod escape;
 pub mod files;
+pub mod fork;
 pub mod hung;
 pub mod launch;
 pub mod leftovers;
 pub mod os;
+pub mod place;
 pub mod proc;
 pub mod pty;
 pub mod recycle;
@@ -22,6 +24,7 @@ pub mod report;
 pub mod rounds;
 pub mod seccomp;
 pub mod skip;
+pub mod strange;
 pub mod tidy;
 
 /// The path of a fixture program of this package. Only in a test of this package: cargo names the programs

@@ -56,6 +56,15 @@ pub fn has_namespaces() -> bool {
     made.is_ok_and(|o| o.status.success())
 }
 
+/// Whether a test can be in a pid namespace of its own as its root, who may choose numbers: by right, or by a user namespace.
+pub fn has_pid_namespace() -> bool {
+    let made = std::process::Command::new("unshare")
+        .args(crate::child::pid_namespace())
+        .args(["--", "true"])
+        .output();
+    made.is_ok_and(|o| o.status.success())
+}
+
 /// Whether this kernel keeps every promise by its first mechanism: Linux 6.15.
 pub fn has_first_choices() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
