@@ -10,13 +10,28 @@ use pidward_core::{
     Pid,
     procfs::{Environ, Proc, ProcError, State, is_zombie, stat},
 };
-use pidward_tests::{announce::Board, files::TempDir, fixture, leftovers::NoLeftovers, need, os, proc, skip};
+use pidward_tests::{
+    announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc, skip,
+};
 
 /// Set in a copy of this program that looks at an odd `/proc`.
 const PLACE: &str = "PIDWARD_TEST_PLACE";
 
 #[test]
 fn a_dead_first_thread_with_live_threads_is_no_zombie() {
+    first_thread_ends();
+}
+
+#[test]
+fn a_dead_first_thread_is_no_zombie_to_another_user_than_root_either() {
+    need!(os::is_root(), "needs-root: to become another user");
+    in_child!();
+    // SAFETY: takes a number; this process is the test's own.
+    assert_eq!(unsafe { libc::setuid(65534) }, 0);
+    first_thread_ends();
+}
+
+fn first_thread_ends() {
     let guard = NoLeftovers::new();
     let dir = TempDir::new();
     let board = Board::at(dir.at("board"));

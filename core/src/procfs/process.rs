@@ -11,7 +11,7 @@ use rustix::{
 };
 
 use super::{
-    Proc, ProcError, Stat, line, number,
+    Proc, ProcError, Stat, State, line, number,
     read::{open_at, read, read_at},
 };
 use crate::{Errno, Pid, sys};
@@ -102,6 +102,8 @@ impl ProcDir {
             }
             // A process without memory: ended, or a kernel thread. Before Linux 6.12 its environ opens and is empty.
             Err(io::Errno::SRCH) => {}
+            // The file of such a process is root's, whosever the process was.
+            Err(io::Errno::ACCESS) if matches!(self.stat()?.state, State::ZOMBIE | State::DEAD) => {}
             Err(e) => return Err(e.into()),
         }
         if total > 0 {
