@@ -57,6 +57,8 @@ impl Known {
 }
 
 fn nonce_of(pid: u32) -> Id128 {
+    // The spawn is over when the kernel has let go of the parent's memory, a moment before the child's own environ is there.
+    proc::eventually("its environ", || !proc::environ(pid).is_empty());
     let environ = proc::environ(pid);
     let nonce = environ.iter().find_map(|entry| entry.strip_prefix(b"PIDWARD_NONCE="));
     Id128::parse(nonce.expect("a nonce")).expect("32 digits")

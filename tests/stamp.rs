@@ -13,91 +13,18 @@ use std::{
 
 use pidward::{API_SERVER_ENV, API_SERVER_STAMP_ENV, api_server_service};
 use pidward_tests::{
-    child::Again, files::TempDir, fixture, launch, leftovers::NoLeftovers, need, os, proc, seccomp::Filter,
-    skip, this_test,
+    child::Again,
+    files::TempDir,
+    fixture,
+    fork::{self, Image},
+    launch,
+    leftovers::NoLeftovers,
+    need, os, proc,
+    seccomp::Filter,
+    skip,
+    stamper::{run, stamper, starts},
+    this_test,
 };
-
-/// What one start of the program has written.
-#[derive(Debug, Default)]
-struct Start {
-    pid: u32,
-    state: Vec<(String, String)>,
-    said: Vec<String>,
-}
-
-fn starts(file: &Path) -> Vec<Start> {
-    let mut all: Vec<Start> = Vec::new();
-    for line in fs::read_to_string(file).unwrap_or_default().lines() {
-        if let Some(pid) = line.strip_prefix("start ") {
-            all.push(Start { pid: pid.parse().expect("a pid"), ..Start::default() });
-            continue;
-        }
-        let start = all.last_mut().expect("a start");
-        match line.split_once('=') {
-            Some((key, value)) if !line.starts_with("stamp ") && !line.starts_with("child ") => {
-                start.state.push((key.to_owned(), value.to_owned()));
-            }
-            _ if line != "state-end" => start.said.push(line.to_owned()),
-            _ => {}
-        }
-    }
-    all
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits = hex.as_bytes().chunks(2);
-    digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).expect("hex"), 16).expect("hex")).collect()
-}
-
-impl Start {
-    fn env(&self, name: &str) -> Vec<String> {
-        let entries = self.state.iter().filter(|(key, _)| key == "env").map(|(_, value)| bytes(value));
-        let prefix = format!("{name}=");
-        entries
-            .filter_map(|entry| {
-                Some(String::from_utf8_lossy(entry.strip_prefix(prefix.as_bytes())?).into_owned())
-            })
-            .collect()
-    }
-
-    /// Everything but the two entries, in an order of its own.
-    fn rest(&self) -> Vec<(String, String)> {
-        let stamped = |value: &str| {
-            let entry = bytes(value);
-            [API_SERVER_ENV, API_SERVER_STAMP_ENV]
-                .iter()
-                .any(|name| entry.starts_with(format!("{name}=").as_bytes()))
-        };
-        let mut rest: Vec<_> =
-            self.state.iter().filter(|(key, value)| key != "env" || !stamped(value)).cloned().collect();
-        rest.sort();
-        rest
-    }
-
-    fn is_stamped(&self) -> bool {
-        let ticks = proc_ticks(&self.state);
-        self.env(API_SERVER_ENV) == ["api"]
-            && self.env(API_SERVER_STAMP_ENV) == [format!("{}:{ticks}", self.pid)]
-    }
-}
-
-fn proc_ticks(state: &[(String, String)]) -> String {
-    let ticks = state.iter().find(|(key, _)| key == "ticks").expect("its ticks");
-    ticks.1.trim_start_matches("Some(").trim_end_matches(')').to_owned()
-}
-
-fn stamper(guard: &NoLeftovers, program: &Path, file: &Path, words: &[&OsStr]) -> Command {
-    let mut cmd = guard.command(program);
-    cmd.env_remove(API_SERVER_ENV).env_remove(API_SERVER_STAMP_ENV).arg(file).args(words);
-    cmd
-}
-
-#[track_caller]
-fn run(mut cmd: Command, file: &Path) -> Vec<Start> {
-    let status = cmd.status().expect("the fixture");
-    assert!(status.success(), "{status}: {:?}", starts(file));
-    starts(file)
-}
 
 #[test]
 fn everything_but_the_stamp_stays_and_it_happens_once() {
@@ -227,6 +154,53 @@ fn a_program_that_was_replaced_on_disk_goes_on_as_what_it_is() {
     assert_eq!(before.rest(), after.rest());
 }
 
+/// The dynamic loader that this test itself was started with.
+fn loader() -> Option<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("its own");
+    let paths = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    paths
+        .map(PathBuf::from)
+        .find(|path| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"ld-linux")))
+}
+
+#[test]
+fn a_program_that_its_loader_started_is_started_so_again() {
+    let guard = NoLeftovers::new();
+    let loader = loader().expect("std links the C library dynamically");
+    let name = OsStr::new("--argv0");
+    let (path, empty) = (OsStr::new("--library-path"), OsStr::new(""));
+    for options in [&[][..], &[path, empty], &[name, "odd".as_ref()]] {
+        for words in [&[][..], &["word".as_ref(), empty]] {
+            let dir = TempDir::new();
+            let file = dir.at("log");
+            let mut cmd = guard.command(&loader);
+            cmd.env_remove(API_SERVER_ENV).env_remove(API_SERVER_STAMP_ENV);
+            cmd.args(options).arg(fixture!("stamper")).arg(&file).args(words);
+            let starts = run(cmd, &file);
+            let [before, after] = &starts[..] else { panic!("{options:?}: two starts: {starts:?}") };
+            assert_eq!(before.rest(), after.rest(), "{options:?}");
+            assert!(after.is_stamped() && after.said == ["stamp Stamped"], "{after:?}");
+        }
+    }
+}
+
+#[test]
+fn entries_that_std_does_not_show_stay() {
+    let guard = NoLeftovers::new();
+    let dir = TempDir::new();
+    let file = dir.at("log");
+    let odd = ["=lead", "=", "=two=parts", "bare", "", "DUP=1", "DUP=2", "LAST="];
+    let environ: Vec<String> = odd.into_iter().map(String::from).chain([guard.entry()]).collect();
+    let image = Image::new(fixture!("stamper"), &[file.as_os_str()], &environ);
+    let made = fork::exec(None, fork::Group::Same, &image).expect("a child");
+    assert_eq!(fork::reap(made), 0);
+    let starts = starts(&file);
+    let [before, after] = &starts[..] else { panic!("two starts: {starts:?}") };
+    assert_eq!(before.state.iter().filter(|(key, _)| key == "env").count(), environ.len(), "{before:?}");
+    assert_eq!(before.rest(), after.rest());
+    assert!(after.is_stamped(), "{after:?}");
+}
+
 #[test]
 fn a_refused_exec_gives_its_errno_and_the_program_goes_on() {
     const ERRNO: &str = "PIDWARD_TEST_ERRNO";
@@ -248,6 +222,7 @@ fn a_refused_exec_gives_its_errno_and_the_program_goes_on() {
         before.said[0].starts_with("stamp error ") && before.said[0].contains(&format!("Some({errno})")),
         "{before:?}"
     );
+    assert_eq!(before.said[1..], ["kept true"], "handlers and descriptors: {before:?}");
     assert!(child.said.iter().any(|line| line.contains("child Ok(") && line.contains("(0)")), "{child:?}");
 }
 

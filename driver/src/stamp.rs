@@ -5,8 +5,13 @@
 //! stamped: an entry that a shell exported, or a parent handed down, is somebody else's.
 
 use std::{
-    env, fs, io,
-    os::{fd::AsFd, unix::ffi::OsStrExt},
+    env,
+    ffi::OsString,
+    fs, io,
+    os::{
+        fd::AsFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     process,
 };
 
@@ -63,7 +68,9 @@ pub fn stamp_api_server() -> io::Result<ApiServerStamp> {
         return Ok(ApiServerStamp::Unverifiable);
     }
     if live::children() > 0 {
-        return Err(SpawnError::refused(SpawnErrorKind::ChildrenLive).of_program(&own_name()).into());
+        return Err(SpawnError::refused(SpawnErrorKind::ChildrenLive)
+            .of_program(&env::args_os().next().unwrap_or_default())
+            .into());
     }
     Err(again(&shown, &stamp))
 }
@@ -121,28 +128,43 @@ fn again(shown: &[u8], stamp: &str) -> io::Error {
     io::Error::from_raw_os_error(error.errno.raw())
 }
 
-fn own_name() -> std::ffi::OsString {
-    env::args_os().next().unwrap_or_default()
-}
-
-/// The arguments, the first as it was.
+/// The arguments as the kernel was given them. A program that was started through its dynamic loader (`ld.so … program …`) does
+/// not see the first of them, and the file to exec is the loader; one that changed what the kernel shows is asked itself.
 fn argv() -> Option<Strings> {
+    let own: Vec<Vec<u8>> = env::args_os().map(OsString::into_vec).collect();
+    let shown = fs::read("/proc/self/cmdline").unwrap_or_default();
+    let shown: Vec<&[u8]> = strings(&shown).collect();
+    let loader = shown.len().saturating_sub(own.len());
+    // The program's name is its path, or what an option of the loader says.
+    let is_loaded = loader > 0
+        && own.iter().skip(1).eq(shown.iter().skip(loader + 1))
+        && own.first().is_some_and(|name| shown.iter().take(loader + 1).any(|arg| arg == name));
     let mut argv = Strings::default();
-    env::args_os().try_for_each(|arg| argv.push(&[arg.as_bytes()]).ok())?;
+    if is_loaded {
+        shown.iter().try_for_each(|arg| argv.push(&[arg]).ok())?;
+    } else {
+        own.iter().try_for_each(|arg| argv.push(&[arg]).ok())?;
+    }
     Some(argv)
 }
 
-/// The environment as the program has it, what std does not show of it (entries without `=`), and the two entries.
+/// The environment as the program has it, what std does not show of it (entries without a name or without `=`), and the two entries.
 fn environ(shown: &[u8], stamp: &str) -> Option<Strings> {
     let mut environ = Strings::default();
     let ours = |name: &[u8]| [API_SERVER_ENV, API_SERVER_STAMP_ENV].iter().any(|own| name == own.as_bytes());
     for (name, value) in env::vars_os().filter(|(name, _)| !ours(name.as_bytes())) {
         environ.push(&[name.as_bytes(), b"=", value.as_bytes()]).ok()?;
     }
-    for entry in shown.split(|byte| *byte == 0).filter(|entry| !entry.is_empty() && !entry.contains(&b'=')) {
+    // In the words of std a name has one byte or more, whatever that is.
+    for entry in strings(shown).filter(|entry| !entry.iter().skip(1).any(|byte| *byte == b'=')) {
         environ.push(&[entry]).ok()?;
     }
     environ.push(&[API_SERVER_ENV.as_bytes(), b"=", API_SERVER_SERVICE.as_bytes()]).ok()?;
     environ.push(&[stamp.as_bytes()]).ok()?;
     Some(environ)
+}
+
+/// What a block of strings that each end in NUL holds.
+fn strings(block: &[u8]) -> impl Iterator<Item = &[u8]> {
+    block.split_inclusive(|byte| *byte == 0).map(|string| string.strip_suffix(&[0]).unwrap_or(string))
 }

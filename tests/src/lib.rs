@@ -24,6 +24,7 @@ pub mod report;
 pub mod rounds;
 pub mod seccomp;
 pub mod skip;
+pub mod stamper;
 pub mod strange;
 pub mod tidy;
 

@@ -12,8 +12,9 @@ use crate::{Errno, sys};
 /// Runs the steps of `plan` in the calling process and execs; returns on failure only.
 ///
 /// Differs from a spawn where there is no child: the group, the leaf, the death signal and the parent check are left alone,
-/// and so is every descriptor that is not passed (close-on-exec decides, as always with exec). A failure
-/// leaves done what was done: a process that means to go on uses a plan that changes nothing.
+/// and so is every descriptor that is not passed (close-on-exec decides, as always with exec). A failure leaves done what was
+/// done. A process that means to go on uses a plan that changes nothing: no descriptors, [`Keep`](super::Keep) of mask and ignored
+/// signals, none of the optional steps. Its handlers and descriptors are then untouched; exec itself takes handlers away.
 ///
 /// The caller makes sure that no children live that its end would take down.
 #[must_use = "it returns only if it failed"]
@@ -30,7 +31,9 @@ fn steps(plan: &Plan<'_>) -> Result<Infallible, SpawnError> {
     let score = launch::score_text(plan);
     let old = sys::set_mask(sys::SigSet::MAX).map_err(at(Step::Prepare))?;
     let run = || {
-        child::dispositions(plan).map_err(at(Step::Dispositions))?;
+        if !plan.keep.ignored {
+            child::dispositions(plan).map_err(at(Step::Dispositions))?;
+        }
         child::rlimits(plan).map_err(at(Step::Rlimits))?;
         plan.nice.map_or(Ok(()), sys::set_nice).map_err(at(Step::Nice))?;
         child::oom_score(score.as_bytes()).map_err(at(Step::OomScore))?;
@@ -42,7 +45,9 @@ fn steps(plan: &Plan<'_>) -> Result<Infallible, SpawnError> {
         if plan.no_new_privs {
             sys::set_no_new_privs().map_err(at(Step::NoNewPrivs))?;
         }
-        child::place_fds(plan.fds).map_err(at(Step::Fds))?;
+        if !plan.fds.is_empty() {
+            child::place_fds(plan.fds).map_err(at(Step::Fds))?;
+        }
         child::masks(plan).map_err(at(Step::Mask))?;
         Err(SpawnError::new(Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
     };

@@ -5,7 +5,8 @@
 //! - `child`: starts this program with `FILE plain` and waits for it: its lines follow;
 //! - `plain`: no stamp, only the state;
 //! - `live`: starts a child first, tries to stamp itself, stops the child, stamps itself;
-//! - `refused`: exec is refused by a filter: tries to stamp itself, then starts a child;
+//! - `refused`: exec is refused by a filter: tries to stamp itself, says `kept true` if its signal handlers and a file that has
+//!   number 0 are still what they were, then starts a child;
 //! - `asked`: says what this library makes of the stamp, of this process and of a forked child of it;
 //! - `undumpable`: cannot be looked at;
 //! - `claims`: sets the stamp that is right, where only the program itself sees it.
@@ -13,7 +14,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::Write,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::Path,
 };
 
@@ -52,8 +53,10 @@ fn state(log: &mut File) {
     for arg in std::env::args_os() {
         line("arg", hex(arg.as_bytes()));
     }
-    for entry in proc::environ(own) {
-        line("env", hex(&entry));
+    // Empty entries too.
+    let environ = std::fs::read("/proc/self/environ").unwrap_or_default();
+    for entry in environ.split_inclusive(|byte| *byte == 0) {
+        line("env", hex(entry.strip_suffix(&[0]).unwrap_or(entry)));
     }
     say(log, "state-end");
 }
@@ -64,6 +67,20 @@ fn stamp(log: &mut File) {
         Err(error) => format!("error {:?} {:?} {error}", error.kind(), error.raw_os_error()),
     };
     say(log, &format!("stamp {text}"));
+}
+
+/// A try to stamp that is refused. Number 0 is a file of this program's own, which exec would close.
+fn refused(log: &mut File) {
+    // SAFETY: number 0 is used by nobody.
+    unsafe { libc::close(0) };
+    let own = File::open("/proc/self/stat").expect("a file");
+    assert_eq!(own.as_raw_fd(), 0, "the lowest number");
+    let handlers = proc::status(std::process::id(), "SigCgt").expect("std has one of its own");
+    stamp(log);
+    let now = proc::status(std::process::id(), "SigCgt");
+    let link = std::fs::read_link("/proc/self/fd/0").expect("it is open");
+    let kept = now.as_ref() == Some(&handlers) && handlers.contains(|c| c != '0') && link.ends_with("stat");
+    say(log, &format!("kept {kept}"));
 }
 
 fn plain_child(file: &Path, log: &mut File) {
@@ -103,7 +120,11 @@ fn main() {
         // SAFETY: this process has one thread.
         unsafe { std::env::set_var("PIDWARD_API_SERVER_STAMP", format!("{own}:{ticks}")) };
     }
-    stamp(&mut log);
+    if has("refused") {
+        refused(&mut log);
+    } else {
+        stamp(&mut log);
+    }
     if has("asked") {
         let service = pidward::api_server_service();
         // The answer of a process about itself is another; a shell asks about its parent, and about its own copy of the entries.
