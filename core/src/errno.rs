@@ -12,9 +12,10 @@ use linux_raw_sys::errno;
 pub struct Errno(u16);
 
 macro_rules! errnos {
-    ($($name:ident: $what:literal;)*) => {
+    ($($name:ident)*) => {
         impl Errno {
-            $(#[doc = $what] pub const $name: Errno = Errno(errno::$name as u16);)*
+            $(#[doc = concat!("`", stringify!($name), "`, see errno(3).")]
+              pub const $name: Errno = Errno(errno::$name as u16);)*
 
             /// The name that `errno.h` gives the number, where this crate acts on it or a spawn can
             /// commonly show it.
@@ -29,44 +30,9 @@ macro_rules! errnos {
 }
 
 errnos! {
-    E2BIG: "Argument list or one string of it too long; also: unknown fields in an extensible struct.";
-    EACCES: "Permission denied.";
-    EAGAIN: "A limit on processes is reached, or nothing is ready yet.";
-    EBADF: "Not an open descriptor.";
-    EBUSY: "Still in use.";
-    ECHILD: "No such child, or its status was taken by somebody else.";
-    ECONNRESET: "The other end closed with bytes unread.";
-    EEXIST: "Exists already.";
-    EFAULT: "Bad address.";
-    EINTR: "Interrupted by a signal.";
-    EINVAL: "Invalid argument; often: this kernel does not know a flag.";
-    EIO: "Input or output error.";
-    EISDIR: "Is a directory.";
-    ELOOP: "Too many symbolic links.";
-    EMFILE: "The process has no descriptor left.";
-    ENAMETOOLONG: "A path or one part of it is too long.";
-    ENFILE: "The system has no open file left.";
-    ENODEV: "No such device, or the operation is not supported by it.";
-    ENOENT: "No such file or directory.";
-    ENOEXEC: "Not a program format this kernel runs.";
-    ENOMEM: "Out of memory.";
-    ENOSPC: "No space left.";
-    ENOSYS: "No such system call here: an older kernel or a filter.";
-    ENOTCONN: "Not connected.";
-    ENOTDIR: "A part of the path is not a directory.";
-    ENOTTY: "Not a terminal, or the request is unknown here.";
-    ENXIO: "No such device or address.";
-    EOPNOTSUPP: "Operation not supported.";
-    EPERM: "Operation not permitted.";
-    EPIPE: "Nobody reads the other end.";
-    ERANGE: "Result does not fit.";
-    EROFS: "Read-only file system.";
-    ESRCH: "No such process.";
-    ESTALE: "Stale file of a network file system.";
-    ETIMEDOUT: "Timed out.";
-    ETXTBSY: "The program file is open for writing.";
-    EUSERS: "Too many users or nested namespaces.";
-    EXDEV: "On another device.";
+    E2BIG EACCES EAGAIN EBADF EBUSY ECHILD ECONNRESET EEXIST EFAULT EINTR EINVAL EIO EISDIR ELOOP EMFILE
+    ENAMETOOLONG ENFILE ENODEV ENOENT ENOEXEC ENOMEM ENOSPC ENOSYS ENOTCONN ENOTDIR ENOTTY ENXIO EOPNOTSUPP
+    EPERM EPIPE ERANGE EROFS ESRCH ESTALE ETIMEDOUT ETXTBSY EUSERS EXDEV
 }
 
 impl Errno {

@@ -42,37 +42,39 @@ fn unit(ret: isize) -> Result<(), Errno> {
     }
 }
 
+#[inline(always)]
+fn descriptor(ret: isize) -> Result<RawFd, Errno> {
+    result(ret).map(|fd| fd as RawFd)
+}
+
+#[inline(always)]
+fn number(ret: isize) -> i32 {
+    ret as i32
+}
+
+/// 0 is no signal.
+#[inline(always)]
+fn raw_or_none(signal: Option<Signal>) -> i32 {
+    signal.map_or(0, Signal::raw)
+}
+
 /// A signed number as the kernel takes it in a register.
 #[inline(always)]
 fn int(n: i32) -> usize {
     n as isize as usize
 }
 
-/// The calls that take numbers only and touch no memory: no argument of theirs can be unsound.
-#[repr(u32)]
-enum Plain {
-    Close = raw::__NR_close,
-    CloseRange = raw::__NR_close_range,
-    Dup3 = raw::__NR_dup3,
-    ExitGroup = raw::__NR_exit_group,
-    Getpgid = raw::__NR_getpgid,
-    Getpid = raw::__NR_getpid,
-    Getppid = raw::__NR_getppid,
-    Kill = raw::__NR_kill,
-    PidfdOpen = raw::__NR_pidfd_open,
-    Setpgid = raw::__NR_setpgid,
-    Setpriority = raw::__NR_setpriority,
-    Setresgid = raw::__NR_setresgid,
-    Setresuid = raw::__NR_setresuid,
-    Setsid = raw::__NR_setsid,
-    Umask = raw::__NR_umask,
-}
-
-#[inline(always)]
-fn plain(call: Plain, a: usize, b: usize, c: usize) -> isize {
-    // SAFETY: numbers only. That a descriptor which is closed or replaced is the caller's to close is said where
-    // that is done.
-    unsafe { arch::syscall6(call as u32, [a, b, c, 0, 0, 0]) }
+/// Makes functions of one system call each, which takes numbers only and touches no memory: no argument of theirs can be
+/// unsound. That a descriptor which is closed or replaced is the caller's to close is said where that is done.
+macro_rules! of_numbers {
+    ($($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty = $answer:ident($nr:ident $(, $value:expr)*);)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        $vis fn $name($($arg: $type),*) -> $out {
+            // SAFETY: numbers only.
+            $answer(unsafe { syscall!($nr $(, $value)*) })
+        }
+    )*};
 }
 
 /// The bits of a signal mask: bit `n - 1` stands for signal `n` (`kernel_sigset_t`).
@@ -151,7 +153,7 @@ pub(crate) fn execveat(fd: RawFd, argv: *const *const u8, envp: *const *const u8
 #[inline(always)]
 pub(crate) fn exit_group(code: i32) -> ! {
     loop {
-        plain(Plain::ExitGroup, int(code), 0, 0);
+        exit(code);
     }
 }
 
@@ -281,44 +283,66 @@ pub(crate) fn leave_zombies() -> Result<(), Errno> {
 
 // ---- what a child is ----
 
-/// `setpgid(0, pgid)`; 0 is a group of its own.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/setpgid.2.html>
-#[inline(always)]
-pub(crate) fn setpgid(pgid: i32) -> Result<(), Errno> {
-    unit(plain(Plain::Setpgid, 0, int(pgid), 0))
-}
+of_numbers! {
+    /// `setpgid(0, pgid)`; 0 is a group of its own.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/setpgid.2.html>
+    pub(crate) fn setpgid(pgid: i32) -> Result<(), Errno> = unit(__NR_setpgid, 0, int(pgid));
 
-/// `setsid()`.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/setsid.2.html>
-#[inline(always)]
-pub(crate) fn setsid() -> Result<(), Errno> {
-    unit(plain(Plain::Setsid, 0, 0, 0))
-}
+    /// `setsid()`.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/setsid.2.html>
+    pub(crate) fn setsid() -> Result<(), Errno> = unit(__NR_setsid);
 
-/// `getpid()`.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/getpid.2.html>
-#[inline(always)]
-pub(crate) fn getpid() -> i32 {
-    plain(Plain::Getpid, 0, 0, 0) as i32
-}
+    /// `getpid()`.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/getpid.2.html>
+    pub(crate) fn getpid() -> i32 = number(__NR_getpid);
 
-/// `getpgid(0)`: the caller's group.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/getpgid.2.html>
-#[inline(always)]
-pub(crate) fn getpgrp() -> i32 {
-    plain(Plain::Getpgid, 0, 0, 0) as i32
-}
+    /// `getpgid(0)`: the caller's group.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/getpgid.2.html>
+    pub(crate) fn getpgrp() -> i32 = number(__NR_getpgid, 0);
 
-/// `getppid()`; 0 when the parent is in another pid namespace.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/getppid.2.html>
-#[inline(always)]
-pub(crate) fn getppid() -> i32 {
-    plain(Plain::Getppid, 0, 0, 0) as i32
+    /// `getppid()`; 0 when the parent is in another pid namespace.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/getppid.2.html>
+    pub(crate) fn getppid() -> i32 = number(__NR_getppid);
+
+    /// `ioctl(tty, TIOCSCTTY, 0)`: makes the terminal the controlling one of the new session.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/TIOCSCTTY.2const.html>
+    pub(crate) fn set_controlling(tty: RawFd) -> Result<(), Errno> = unit(__NR_ioctl, int(tty), ioctl::TIOCSCTTY as usize, 0);
+
+    /// `setpriority(PRIO_PROCESS, 0, nice)`.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/setpriority.2.html>
+    pub(crate) fn set_nice(nice: i32) -> Result<(), Errno> = unit(__NR_setpriority, raw::PRIO_PROCESS as usize, 0, int(nice));
+
+    /// `setresgid(gid, gid, gid)` of the calling thread.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/setresgid.2.html>
+    pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> = unit(__NR_setresgid, gid as usize, gid as usize, gid as usize);
+
+    /// `setresuid(uid, uid, uid)` of the calling thread.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/setresuid.2.html>
+    pub(crate) fn set_uid(uid: u32) -> Result<(), Errno> = unit(__NR_setresuid, uid as usize, uid as usize, uid as usize);
+
+    /// `prctl(PR_SET_PDEATHSIG, signal)`: sent when the creating *thread* ends.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html>
+    pub(crate) fn set_death_signal(signal: Signal) -> Result<(), Errno> = unit(__NR_prctl, prctl::PR_SET_PDEATHSIG as usize, int(signal.raw()));
+
+    /// `prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)`.
+    ///
+    /// Since Linux 3.5. <https://man7.org/linux/man-pages/man2/PR_SET_NO_NEW_PRIVS.2const.html>
+    pub(crate) fn set_no_new_privs() -> Result<(), Errno> = unit(__NR_prctl, prctl::PR_SET_NO_NEW_PRIVS as usize, 1);
+
+    /// `umask(mask)`.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/umask.2.html>
+    pub(crate) fn umask(mask: u32) -> i32 = number(__NR_umask, mask as usize);
 }
 
 /// `ioctl(tty, TIOCSPGRP, &pgid)`: makes the group the foreground of the terminal.
@@ -329,15 +353,6 @@ pub(crate) fn set_foreground(tty: RawFd, pgid: i32) -> Result<(), Errno> {
     let at = ptr::from_ref(&pgid) as usize;
     // SAFETY: reads one int.
     unit(unsafe { syscall!(__NR_ioctl, int(tty), ioctl::TIOCSPGRP as usize, at) })
-}
-
-/// `ioctl(tty, TIOCSCTTY, 0)`: makes the terminal the controlling one of the new session.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/TIOCSCTTY.2const.html>
-#[inline(always)]
-pub(crate) fn set_controlling(tty: RawFd) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_ioctl, int(tty), ioctl::TIOCSCTTY as usize, 0) })
 }
 
 /// `prlimit(0, resource, &new, NULL)`.
@@ -351,14 +366,6 @@ pub(crate) fn set_rlimit(resource: u32, soft: u64, hard: u64) -> Result<(), Errn
     unit(unsafe { syscall!(__NR_prlimit64, 0, resource as usize, at, 0) })
 }
 
-/// `setpriority(PRIO_PROCESS, 0, nice)`.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/setpriority.2.html>
-#[inline(always)]
-pub(crate) fn set_nice(nice: i32) -> Result<(), Errno> {
-    unit(plain(Plain::Setpriority, raw::PRIO_PROCESS as usize, 0, int(nice)))
-}
-
 /// `setgroups(n, groups)` of the calling thread.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/setgroups.2.html>
@@ -366,22 +373,6 @@ pub(crate) fn set_nice(nice: i32) -> Result<(), Errno> {
 pub(crate) fn set_groups(groups: &[u32]) -> Result<(), Errno> {
     // SAFETY: reads the slice.
     unit(unsafe { syscall!(__NR_setgroups, groups.len(), groups.as_ptr() as usize) })
-}
-
-/// `setresgid(gid, gid, gid)` of the calling thread.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/setresgid.2.html>
-#[inline(always)]
-pub(crate) fn set_gid(gid: u32) -> Result<(), Errno> {
-    unit(plain(Plain::Setresgid, gid as usize, gid as usize, gid as usize))
-}
-
-/// `setresuid(uid, uid, uid)` of the calling thread.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/setresuid.2.html>
-#[inline(always)]
-pub(crate) fn set_uid(uid: u32) -> Result<(), Errno> {
-    unit(plain(Plain::Setresuid, uid as usize, uid as usize, uid as usize))
 }
 
 /// `chdir(path)`.
@@ -393,32 +384,6 @@ pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
     unit(unsafe { syscall!(__NR_chdir, path.as_ptr() as usize) })
 }
 
-/// `prctl(PR_SET_PDEATHSIG, signal)`: sent when the creating *thread* ends.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/PR_SET_PDEATHSIG.2const.html>
-#[inline(always)]
-pub(crate) fn set_death_signal(signal: Signal) -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_prctl, prctl::PR_SET_PDEATHSIG as usize, int(signal.raw())) })
-}
-
-/// `prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)`.
-///
-/// Since Linux 3.5. <https://man7.org/linux/man-pages/man2/PR_SET_NO_NEW_PRIVS.2const.html>
-#[inline(always)]
-pub(crate) fn set_no_new_privs() -> Result<(), Errno> {
-    // SAFETY: takes numbers only.
-    unit(unsafe { syscall!(__NR_prctl, prctl::PR_SET_NO_NEW_PRIVS as usize, 1) })
-}
-
-/// `umask(mask)`.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/umask.2.html>
-#[inline(always)]
-pub(crate) fn umask(mask: u32) {
-    plain(Plain::Umask, mask as usize, 0, 0);
-}
-
 // ---- descriptors, by number ----
 
 /// `openat(AT_FDCWD, path, flags, 0)`; the caller closes it.
@@ -428,7 +393,7 @@ pub(crate) fn umask(mask: u32) {
 pub(crate) fn open(path: &CStr, flags: u32) -> Result<RawFd, Errno> {
     // SAFETY: reads a string that ends.
     let ret = unsafe { syscall!(__NR_openat, int(raw::AT_FDCWD), path.as_ptr() as usize, flags as usize, 0) };
-    result(ret).map(|fd| fd as RawFd)
+    descriptor(ret)
 }
 
 /// `write(fd, bytes)`.
@@ -440,29 +405,41 @@ pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
     result(unsafe { syscall!(__NR_write, int(fd), bytes.as_ptr() as usize, bytes.len()) })
 }
 
-/// `close(fd)`; whatever it answers, the number is free.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/close.2.html>
-#[inline(always)]
-pub(crate) fn close(fd: RawFd) {
-    // Callers pass numbers of the child's own table, which nothing else uses.
-    plain(Plain::Close, int(fd), 0, 0);
+of_numbers! {
+    /// `close(fd)`; whatever it answers, the number is free.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/close.2.html>
+    pub(crate) fn close(fd: RawFd) -> i32 = number(__NR_close, int(fd));
+
+    /// `fcntl(fd, F_DUPFD_CLOEXEC, least)`: a copy at the first free number from `least` on.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+    pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> = descriptor(__NR_fcntl, int(fd), raw::F_DUPFD_CLOEXEC as usize, int(least));
+
+    /// `fcntl(fd, F_SETFD, 0)`: the descriptor stays open across exec.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+    pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> = unit(__NR_fcntl, int(fd), raw::F_SETFD as usize, 0);
+
+    /// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.
+    ///
+    /// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/dup3.2.html>
+    pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> = unit(__NR_dup3, int(fd), int(at), 0);
+
+    /// `close_range(first, last, 0)`.
+    ///
+    /// Since Linux 5.9. <https://man7.org/linux/man-pages/man2/close_range.2.html>
+    ///
+    /// # Errors
+    /// - `ENOSYS`, `EPERM`, `EINVAL`: not here.
+    pub(crate) fn close_range(first: RawFd, last: RawFd) -> Result<(), Errno> = unit(__NR_close_range, int(first), int(last), 0);
 }
 
-/// `fcntl(fd, F_DUPFD_CLOEXEC, least)`: a copy at the first free number from `least` on.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
-#[inline(always)]
-pub(crate) fn duplicate_above(fd: RawFd, least: RawFd) -> Result<RawFd, Errno> {
-    fcntl(fd, raw::F_DUPFD_CLOEXEC, int(least)).map(|fd| fd as RawFd)
-}
-
-/// `fcntl(fd, F_SETFD, 0)`: the descriptor stays open across exec.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
-#[inline(always)]
-pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
-    fcntl(fd, raw::F_SETFD, 0).map(drop)
+of_numbers! {
+    fn descriptor_flags(fd: RawFd) -> Result<usize, Errno> = result(__NR_fcntl, int(fd), raw::F_GETFD as usize);
+    fn exit(code: i32) -> i32 = number(__NR_exit_group, int(code));
+    fn kill_number(to: i32, signal: i32) -> Result<(), Errno> = unit(__NR_kill, int(to), int(signal));
+    fn open_pidfd(pid: Pid) -> Result<RawFd, Errno> = descriptor(__NR_pidfd_open, int(pid.raw()), 0);
 }
 
 /// `fcntl(fd, F_GETFD)`: whether the descriptor is open and stays so across exec.
@@ -470,34 +447,7 @@ pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> {
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn stays_across_exec(fd: RawFd) -> bool {
-    matches!(fcntl(fd, raw::F_GETFD, 0), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
-}
-
-/// The three above.
-#[inline(always)]
-fn fcntl(fd: RawFd, what: u32, value: usize) -> Result<usize, Errno> {
-    // SAFETY: takes numbers only.
-    result(unsafe { syscall!(__NR_fcntl, int(fd), what as usize, value) })
-}
-
-/// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.
-///
-/// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/dup3.2.html>
-#[inline(always)]
-pub(crate) fn duplicate_at(fd: RawFd, at: RawFd) -> Result<(), Errno> {
-    unit(plain(Plain::Dup3, int(fd), int(at), 0))
-}
-
-/// `close_range(first, last, 0)`.
-///
-/// Since Linux 5.9. <https://man7.org/linux/man-pages/man2/close_range.2.html>
-///
-/// # Errors
-/// - `ENOSYS`, `EPERM`, `EINVAL`: not here.
-#[inline(always)]
-pub(crate) fn close_range(first: RawFd, last: RawFd) -> Result<(), Errno> {
-    // Callers pass numbers of the child's own table, which nothing else uses.
-    unit(plain(Plain::CloseRange, int(first), int(last), 0))
+    matches!(descriptor_flags(fd), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
 }
 
 /// `getdents64(fd, buffer)`: entries of a directory, as bytes written.
@@ -559,39 +509,32 @@ pub(crate) fn unmap_stack(base: usize, size: usize) {
     unsafe { syscall!(__NR_munmap, base, size.saturating_mul(2)) };
 }
 
-/// `pidfd_send_signal(pidfd, signal, NULL, flags)`; no signal only asks.
-///
-/// Since Linux 5.1; [`TO_GROUP`] since 6.9. <https://man7.org/linux/man-pages/man2/pidfd_send_signal.2.html>
-///
-/// # Errors
-/// - `ESRCH`: reaped; with [`TO_GROUP`]: no member is left. Zombies answer.
-/// - `EINVAL`: the flag is unknown here. `ENOSYS`, `EPERM`: not here.
-#[inline(always)]
-pub(crate) fn signal_pidfd(pidfd: RawFd, signal: Option<Signal>, flags: u32) -> Result<(), Errno> {
-    let number = int(signal.map_or(0, Signal::raw));
-    // SAFETY: with a null `info` the kernel touches no memory of ours.
-    unit(unsafe { syscall!(__NR_pidfd_send_signal, int(pidfd), number, 0, flags as usize) })
+of_numbers! {
+    /// `pidfd_send_signal(pidfd, signal, NULL, flags)`; no signal only asks.
+    ///
+    /// Since Linux 5.1; [`TO_GROUP`] since 6.9. <https://man7.org/linux/man-pages/man2/pidfd_send_signal.2.html>
+    ///
+    /// # Errors
+    /// - `ESRCH`: reaped; with [`TO_GROUP`]: no member is left. Zombies answer.
+    /// - `EINVAL`: the flag is unknown here. `ENOSYS`, `EPERM`: not here.
+    pub(crate) fn signal_pidfd(pidfd: RawFd, signal: Option<Signal>, flags: u32) -> Result<(), Errno> = unit(__NR_pidfd_send_signal, int(pidfd), int(raw_or_none(signal)), 0, flags as usize);
+
+    /// `kill(pid, signal)`. Only for a child of ours that is not reaped: nothing else pins the number.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
+    pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> = unit(__NR_kill, int(pid.raw()), int(signal.raw()));
+
+    /// `kill(pid, 0)`: only asks whether a process or thread has the number.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
+    ///
+    /// # Errors
+    /// - `ESRCH`: nobody has it. Any other error says that somebody may.
+    pub(crate) fn probe(pid: Pid) -> Result<(), Errno> = unit(__NR_kill, int(pid.raw()), 0);
 }
 
 /// `PIDFD_SIGNAL_PROCESS_GROUP` (`include/uapi/linux/pidfd.h`): to the group that the process leads or led.
 pub(crate) const TO_GROUP: u32 = 1 << 2;
-
-/// `kill(pid, signal)`. Only for a child of ours that is not reaped: nothing else pins the number.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
-pub(crate) fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
-    unit(plain(Plain::Kill, int(pid.raw()), int(signal.raw()), 0))
-}
-
-/// `kill(pid, 0)`: only asks whether a process or thread has the number.
-///
-/// Always there. <https://man7.org/linux/man-pages/man2/kill.2.html>
-///
-/// # Errors
-/// - `ESRCH`: nobody has it. Any other error says that somebody may.
-pub(crate) fn probe(pid: Pid) -> Result<(), Errno> {
-    unit(plain(Plain::Kill, int(pid.raw()), 0, 0))
-}
 
 /// `kill(-pgid, signal)`; no signal only asks. Only for a group whose leader is our unreaped child.
 ///
@@ -603,7 +546,7 @@ pub(crate) fn kill_group(pgid: Pid, signal: Option<Signal>) -> Result<(), Errno>
     if pgid == Pid::INIT {
         return Err(Errno::ESRCH);
     }
-    unit(plain(Plain::Kill, int(pgid.raw().wrapping_neg()), int(signal.map_or(0, Signal::raw)), 0))
+    kill_number(pgid.raw().wrapping_neg(), raw_or_none(signal))
 }
 
 /// Whom [`waitid`] waits for.
@@ -663,9 +606,9 @@ pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusag
 /// - `ESRCH`: nobody has the number. `ENOENT`, `EINVAL`: it is a thread's.
 /// - `ENOSYS`, `EPERM`: not here.
 pub(crate) fn pidfd_open(pid: Pid) -> Result<OwnedFd, Errno> {
-    let fd = result(plain(Plain::PidfdOpen, int(pid.raw()), 0, 0))?;
+    let fd = open_pidfd(pid)?;
     // SAFETY: the kernel has just made it.
-    Ok(unsafe { own(fd as RawFd) })
+    Ok(unsafe { own(fd) })
 }
 
 /// `signalfd4(-1, &set, sizeof set, SFD_CLOEXEC | SFD_NONBLOCK)`: a descriptor that these signals are read from.
