@@ -13,7 +13,7 @@ use pidward_tests::{
     skip, this_test,
 };
 
-const PROMISES: usize = 9;
+const PROMISES: usize = 10;
 
 /// The value of a text field in each row of the JSON report, without a parser: no value holds a quote.
 fn fields(json: &str, name: &str) -> Vec<String> {
@@ -109,7 +109,7 @@ fn a_refused_close_range_is_a_fallback() {
         &this_test!(),
         &ALL,
         |e| Filter::new().errno(libc::SYS_close_range, e),
-        &[8],
+        &[9],
         "fallback",
         "close_range",
     );
@@ -122,7 +122,7 @@ fn a_refused_pidfd_open_leaves_what_the_clone_gives() {
         &this_test!(),
         &ALL,
         |e| Filter::new().errno(libc::SYS_pidfd_open, e),
-        &[2, 4, 5],
+        &[2, 4, 5, 8],
         "fallback",
         "pidfd_open",
     );
@@ -144,21 +144,21 @@ fn without_any_pidfd_the_number_of_the_unreaped_child_is_used() {
                 e,
             )
         },
-        &[0, 1, 2, 3, 4, 5],
+        &[0, 1, 2, 3, 4, 5, 8],
         "fallback",
         "filter",
     );
 }
 
 #[test]
-fn a_refused_signal_by_pidfd_is_one_by_number() {
+fn a_refused_signal_by_pidfd_is_one_by_number_and_a_guard_can_send_none() {
     need!(skip::has_first_choices(), "needs-kernel-6.15");
     changes(
         &this_test!(),
         &ALL,
         |e| Filter::new().errno(libc::SYS_pidfd_send_signal, e),
-        &[1, 2],
-        "fallback",
+        &[1, 2, 8],
+        "not-kept",
         "pidfd_send_signal",
     );
 }
@@ -213,7 +213,7 @@ fn without_proc_nobody_elses_process_is_known() {
     let json = String::from_utf8(output.stdout.clone()).expect("JSON is UTF-8");
     let (ranks, why) = (fields(&json, "rank"), fields(&json, "why"));
     assert_eq!(code(&output), 4, "{output:?}");
-    for row in [5, 6] {
+    for row in [5, 6, 8] {
         assert!(ranks[row] == "not-kept" && why[row].contains("/proc"), "{json}");
     }
 }

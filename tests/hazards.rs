@@ -21,12 +21,6 @@ fn command(guard: &NoLeftovers, program: impl AsRef<std::ffi::OsStr>) -> Command
     cmd
 }
 
-fn available_gib() -> u64 {
-    let meminfo = fs::read_to_string("/proc/meminfo").expect("meminfo");
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 20
-}
-
 /// The median time of a spawn, in each of two ways: every promise on, and with further options.
 fn medians(guard: &NoLeftovers, spawner: &Spawner) -> [Duration; 2] {
     let plain = command(guard, fixture!("exitwith"));
@@ -60,7 +54,7 @@ fn medians(guard: &NoLeftovers, spawner: &Spawner) -> [Duration; 2] {
 
 #[test]
 fn a_large_supervisor_spawns_as_fast_as_a_small_one() {
-    need!(available_gib() >= 3, "needs-memory: 3 GiB of memory that nobody uses");
+    need!(pidward_tests::skip::has_memory(3), "needs-memory: 3 GiB of memory that nobody uses");
     in_child!();
     let guard = NoLeftovers::alone();
     let spawner = Spawner::new().expect("a spawner");

@@ -32,7 +32,8 @@ fn own_thread_id() -> u32 {
 fn no_number_makes_a_signal_of_an_allegation_about_a_stranger() {
     need!(skip::has_namespaces(), "needs-namespaces");
     in_child!(|again| again.in_pid_namespace());
-    let spawner = Spawner::new().expect("a spawner");
+    // The end of a guard is a signal.
+    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
     no_signals();
     let (tell, told) = std::sync::mpsc::channel();
     let (hold, held) = std::sync::mpsc::channel::<()>();
@@ -80,7 +81,8 @@ fn no_number_makes_a_signal_of_an_allegation_about_a_stranger() {
 #[test]
 fn pid_1_and_the_parent_are_nobodys_children() {
     in_child!();
-    let spawner = Spawner::new().expect("a spawner");
+    // The end of a guard is a signal.
+    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
     no_signals();
     let init = spawner.verify(1, ChildKind::Task, &name());
     assert_eq!(init, Verdict::NotOurs(Why::OtherTree));

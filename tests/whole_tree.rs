@@ -194,7 +194,7 @@ fn a_shutdown_takes_what_ended_children_and_supervisors_below_left_behind() {
     drop(tree(&spawner, &guard, &Board::at(dir.at("ended")), &["daemon", "exit"], 1));
     let inner = Board::at(dir.at("inner"));
     let mut cmd = Command::new(command::path());
-    cmd.args(["run", "--"]).arg(fixture!("tree")).arg(inner.path()).args(["deaf", "daemon"]);
+    cmd.args(["run", "--no-guard", "--"]).arg(fixture!("tree")).arg(inner.path()).args(["deaf", "daemon"]);
     let mut below = spawner.spawn(cmd.env(guard.token().0, guard.token().1)).expect("pidward");
     inner.wait_for("ready");
     inner.wait_for("deaf");

@@ -33,6 +33,8 @@ mod arch;
 #[allow(unsafe_code)]
 mod sys;
 
+mod fd;
+
 // Values: numbers that cannot be wrong.
 pub mod duration;
 mod errno;
@@ -64,7 +66,11 @@ pub mod reap;
 
 pub mod probe;
 
+pub mod cgroup;
+
 pub mod sweep;
+
+pub mod guard;
 
 // Decisions and bytes alone: no system call from here on.
 pub mod ladder;

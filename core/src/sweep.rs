@@ -9,8 +9,10 @@
 //! `env -i` or by overwriting it, or may not be read, is not found.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use crate::{
-    Id128, Pid,
+    Id128, Pid, Signal,
     identity::{Host, Process},
     marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
     procfs::{Environ, Proc, ProcDir, ProcError, Stat},
@@ -93,6 +95,56 @@ pub fn each(
         true
     })?;
     Ok(seen)
+}
+
+/// Ends every process within the scope that proves to be ours and that `take` agrees to: SIGTERM (with SIGCONT), SIGKILL after `grace`;
+/// each also to the group that it leads, where the kernel can do that safely. `true` when nobody is left: two scans in a row were
+/// quiet and found nobody. It gives up when `limit` has passed after the grace, and then asks `take` about whoever is left.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn end_all(
+    host: &Host,
+    names: &Names<'_>,
+    scope: Scope,
+    proof: Proof<'_>,
+    grace: Duration,
+    limit: Duration,
+    mut take: impl FnMut(&Process) -> bool,
+) -> Result<bool, ProcError> {
+    let began = sys::monotonic();
+    let (mut asked, mut before) = (false, None);
+    // Ends when nobody is left, or with the limit.
+    loop {
+        let waited = sys::monotonic().saturating_sub(began);
+        let kill = waited >= grace;
+        let signals: &[Signal] = match (kill, asked) {
+            (true, _) => &[Signal::KILL],
+            (false, false) => &[Signal::TERM, Signal::CONT],
+            (false, true) => &[],
+        };
+        let mut found = false;
+        let seen = each(host, names, scope, proof, |member| {
+            if let Member::Ours(process, stat, _) = member
+                && take(process)
+            {
+                found = true;
+                for signal in signals {
+                    // Refused or gone: the next scan tells.
+                    let leads = stat.pgrp == process.pid().raw();
+                    let _ = (leads.then(|| process.signal_group(*signal)), process.signal(*signal));
+                }
+            }
+        })?;
+        asked = true;
+        let quiet = !found && before.is_some_and(|before| seen.is_quiet(&before));
+        if quiet || waited >= grace.saturating_add(limit) {
+            return Ok(quiet);
+        }
+        before = (!found).then_some(seen);
+        // Who forks and ends in a loop is met the sooner.
+        let _ = sys::readable([], Duration::from_millis(if kill { 1 } else { 20 }));
+    }
 }
 
 /// The process with this number, if it lives and proves to be ours; pinned.

@@ -9,7 +9,7 @@
 //! kernel as they are: it checks each, answers `EFAULT` for a bad one, and unless the wrapper says
 //! otherwise only reads.
 
-use core::{ffi::CStr, mem::size_of, ptr, sync::atomic::AtomicI32};
+use core::{ffi::CStr, mem::size_of, ptr, sync::atomic::AtomicI32, time::Duration};
 
 use linux_raw_sys::{general as raw, ioctl, prctl};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -124,6 +124,45 @@ pub(crate) unsafe fn clone(
     let a = [flags as usize, stack, pidfd.as_ptr() as usize, 0, 0];
     // SAFETY: `pidfd` is a place for one int; the rest is the caller's promise.
     result(unsafe { arch::clone_onto(raw::__NR_clone, a, entry, arg) })
+}
+
+/// What [`fork`] hands to the child.
+struct Start<'a, T> {
+    main: fn(&T) -> !,
+    arg: &'a T,
+}
+
+/// # Safety
+/// - `start` is the address of a [`Start`] of this type that stays as it is.
+unsafe extern "C" fn enter<T>(start: usize) -> ! {
+    // SAFETY: the caller's promise.
+    let start = unsafe { &*(start as *const Start<'_, T>) };
+    (start.main)(start.arg)
+}
+
+/// `clone(CLONE_PIDFD, stack)` without an exit signal: a copy of this process, of its calling thread alone, runs `main(arg)` on another
+/// stack. An ordinary `waitpid` does not see it, `__WALL` does. Without the flag where that is refused.
+///
+/// Always there; a pidfd since Linux 5.2. <https://man7.org/linux/man-pages/man2/clone.2.html>
+///
+/// # Errors
+/// - `EAGAIN`: a limit on processes. `ENOMEM`: no memory for the copy. `ENOSYS`, `EPERM`: not here.
+pub(crate) fn fork<T>(stack: usize, main: fn(&T) -> !, arg: &T) -> Result<(Pid, Option<OwnedFd>), Errno> {
+    let (start, pidfd) = (Start { main, arg }, AtomicI32::new(-1));
+    let at = ptr::from_ref(&start) as usize;
+    // SAFETY: memory is not shared, so the child has its own copy of all that is borrowed, of the stack too.
+    let with = |flags| unsafe { clone(flags, stack, &pidfd, enter::<T>, at) };
+    match with(raw::CLONE_PIDFD) {
+        Ok(pid) => {
+            let pid = Pid::from_raw(pid as i32).ok_or(Errno::EINVAL)?;
+            // SAFETY: the kernel has just made it.
+            Ok((pid, Some(unsafe { own(pidfd.into_inner()) })))
+        }
+        Err(Errno::EINVAL | Errno::ENOSYS | Errno::EPERM) => {
+            Ok((Pid::from_raw(with(0)? as i32).ok_or(Errno::EINVAL)?, None))
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// `execve(path, argv, envp)`; returns on failure only.
@@ -392,8 +431,27 @@ pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
 #[inline(always)]
 pub(crate) fn open(path: &CStr, flags: u32) -> Result<RawFd, Errno> {
     // SAFETY: reads a string that ends.
-    let ret = unsafe { syscall!(__NR_openat, int(raw::AT_FDCWD), path.as_ptr() as usize, flags as usize, 0) };
-    descriptor(ret)
+    descriptor(unsafe {
+        syscall!(__NR_openat, int(raw::AT_FDCWD), path.as_ptr() as usize, flags as usize, 0)
+    })
+}
+
+/// `openat(dir, path, flags, 0)`: the same from an open directory on.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/openat.2.html>
+pub(crate) fn open_at(dir: RawFd, path: &CStr, flags: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: reads a string that ends.
+    let ret = unsafe { syscall!(__NR_openat, int(dir), path.as_ptr() as usize, flags as usize, 0) };
+    // SAFETY: the kernel has just made it.
+    descriptor(ret).map(|fd| unsafe { own(fd) })
+}
+
+/// `read(fd, buffer)`: how many bytes came.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/read.2.html>
+pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: writes at most the slice; any bytes are valid there.
+    result(unsafe { syscall!(__NR_read, int(fd), buffer.as_mut_ptr() as usize, buffer.len()) })
 }
 
 /// `write(fd, bytes)`.
@@ -450,6 +508,14 @@ pub(crate) fn stays_across_exec(fd: RawFd) -> bool {
     matches!(descriptor_flags(fd), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
 }
 
+/// `unlinkat(dir, name, AT_REMOVEDIR)`: removes an empty directory, or a cgroup where nobody lives.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/unlinkat.2.html>
+pub(crate) fn remove_dir(dir: RawFd, name: &CStr) -> Result<(), Errno> {
+    // SAFETY: reads a string that ends.
+    unit(unsafe { syscall!(__NR_unlinkat, int(dir), name.as_ptr() as usize, raw::AT_REMOVEDIR as usize) })
+}
+
 /// `getdents64(fd, buffer)`: entries of a directory, as bytes written.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/getdents64.2.html>
@@ -459,16 +525,55 @@ pub(crate) fn entries(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     result(unsafe { syscall!(__NR_getdents64, int(fd), buffer.as_mut_ptr() as usize, buffer.len()) })
 }
 
-/// `ppoll(&{fd, POLLIN}, 1, &zero, NULL)`: whether the descriptor is readable now.
+/// The first entry of a `linux_dirent64` list: its type, its name with all that fills it up, and the rest of the list.
+#[inline(always)]
+pub(crate) fn next_entry(list: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    // d_ino and d_off are 8 bytes each, then d_reclen, then one byte of d_type and the name.
+    let (Some(&low), Some(&high), Some(&kind)) = (list.get(16), list.get(17), list.get(18)) else {
+        return None;
+    };
+    let length = u16::from_ne_bytes([low, high]) as usize;
+    let (Some(name), Some(rest)) = (list.get(19..length), list.get(length..)) else { return None };
+    Some((kind, name, rest))
+}
+
+/// The same with the name as a number (`.` and `..` are -1).
+#[inline(always)]
+pub(crate) fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
+    let (_, name, rest) = next_entry(list)?;
+    let mut number: RawFd = 0;
+    for &byte in name {
+        match byte {
+            0 => break,
+            b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add(RawFd::from(byte & 15)),
+            _ => return Some((-1, rest)),
+        }
+    }
+    Some((number, rest))
+}
+
+/// `ppoll(&{fd, POLLIN}, N, &limit, NULL)`: which of the descriptors are readable, or closed at the other end, within the limit. -1
+/// never is.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/ppoll.2.html>
 #[inline(always)]
-pub(crate) fn is_readable(fd: RawFd) -> Result<bool, Errno> {
-    let mut poll = raw::pollfd { fd, events: raw::POLLIN as i16, revents: 0 };
-    let mut zero = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
-    let (at, wait) = (ptr::from_mut(&mut poll) as usize, ptr::from_mut(&mut zero) as usize);
-    // SAFETY: reads and writes one `pollfd` and one time.
-    result(unsafe { syscall!(__NR_ppoll, at, 1, wait, 0) }).map(|n| n > 0)
+pub(crate) fn readable<const N: usize>(fds: [RawFd; N], limit: Duration) -> Result<[bool; N], Errno> {
+    let mut list = fds.map(|fd| raw::pollfd { fd, events: raw::POLLIN as i16, revents: 0 });
+    let mut limit =
+        raw::__kernel_timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let (at, wait) = (list.as_mut_ptr() as usize, ptr::from_mut(&mut limit) as usize);
+    // SAFETY: reads and writes so many `pollfd` and one time.
+    unit(unsafe { syscall!(__NR_ppoll, at, N, wait, 0) }).map(|()| list.map(|one| one.revents != 0))
+}
+
+/// `clock_gettime(CLOCK_MONOTONIC)`: the time since some moment, without what the machine slept.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/clock_gettime.2.html>
+pub(crate) fn monotonic() -> Duration {
+    let mut time = raw::__kernel_timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one time. It cannot fail for a clock that every kernel has.
+    unsafe { syscall!(__NR_clock_gettime, raw::CLOCK_MONOTONIC as usize, ptr::from_mut(&mut time) as usize) };
+    Duration::from_secs(time.tv_sec as u64).saturating_add(Duration::from_nanos(time.tv_nsec as u64))
 }
 
 // ---- the parent's side ----
@@ -499,6 +604,23 @@ pub(crate) fn map_stack(size: usize) -> Result<usize, Errno> {
             Err(e)
         }
     }
+}
+
+/// `madvise(start, end - start, MADV_DONTNEED)`: what stands in this private memory is gone, and it reads as zeros. Only for memory that
+/// nothing of the caller's uses: a guard's, which was the supervisor's.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/madvise.2.html>
+pub(crate) fn forget(start: usize, end: usize) -> Result<(), Errno> {
+    // SAFETY: the caller's promise; the map itself stays.
+    unit(unsafe { syscall!(__NR_madvise, start, end.saturating_sub(start), raw::MADV_DONTNEED as usize) })
+}
+
+/// `prctl(PR_SET_NAME, name)`: what the calling thread is called, 15 bytes at most.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/PR_SET_NAME.2const.html>
+pub(crate) fn set_name(name: &CStr) -> Result<(), Errno> {
+    // SAFETY: reads a string that ends.
+    unit(unsafe { syscall!(__NR_prctl, prctl::PR_SET_NAME as usize, name.as_ptr() as usize) })
 }
 
 /// Gives back what [`map_stack`] made.

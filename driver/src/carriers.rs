@@ -2,18 +2,16 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    thread,
     time::{Duration, Instant},
 };
 
 use pidward_core::{
     Id128, Pid, Signal,
     identity::Process,
-    ladder::PAUSE,
     sweep::{self, Member, Proof, Scope, Seen},
 };
 
-use crate::{report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
+use crate::{members, report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
 
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;
@@ -177,35 +175,22 @@ impl Looks {
 /// Stops whoever still carries the run entry of a spawner, when its children have been stopped: what ended ones left behind, and what
 /// supervisors further down did. SIGTERM (with SIGCONT), SIGKILL after `grace`. Who is left, but for those that are `known` to be.
 pub(crate) fn stop_strays(ground: &Ground, grace: Duration, known: &[Survivor]) -> Vec<Survivor> {
-    let began = Instant::now();
     let (scope, proof) = (Scope::Since(ground.since()), Proof::Cookie(ground.run_cookie()));
+    let is_stray = |pid: Pid| !known.iter().any(|known| known.pid == pid.get());
+    let (host, names) = (ground.host(), ground.names());
     let mut left = Vec::new();
-    let (mut asked, mut clear) = (false, 0);
-    // Ends when two scans in a row find nobody, or with the kill limit.
-    loop {
-        left.clear();
-        let signals: &[Signal] = match began.elapsed() {
-            _ if !asked => &[Signal::TERM, Signal::CONT],
-            waited if waited >= grace => &[Signal::KILL],
-            _ => &[],
-        };
-        let looked = sweep::each(ground.host(), &ground.names(), scope, proof, |member| {
-            if let Member::Ours(process, stat, _) = member
-                && !known.iter().any(|known| known.pid == process.pid().get())
-            {
-                signals.iter().for_each(|signal| send(process, *signal));
-                left.push(Survivor { pid: process.pid().get(), state: stat.state.letter().into() });
+    let ended =
+        sweep::end_all(host, &names, scope, proof, grace, KILL_LIMIT, |process| is_stray(process.pid()));
+    if ended == Ok(false) {
+        // On a machine that is never quiet there may be nobody all the same.
+        let _ = sweep::each(host, &names, scope, proof, |member| match member {
+            Member::Ours(process, ..) if is_stray(process.pid()) => {
+                left.push(members::survivor(process.pid()));
             }
+            _ => {}
         });
-        asked = true;
-        clear = if left.is_empty() { clear + 1 } else { 0 };
-        if looked.is_err() || clear == 2 || began.elapsed() >= grace.saturating_add(KILL_LIMIT) {
-            return left;
-        }
-        if clear == 0 {
-            thread::sleep(PAUSE);
-        }
     }
+    left
 }
 
 fn send(process: &Process, signal: Signal) {

@@ -77,8 +77,13 @@ pub fn pids() -> Vec<u32> {
 }
 
 /// The children of a process, zombies too.
-pub fn children(pid: u32) -> Vec<u32> {
+pub fn all_children(pid: u32) -> Vec<u32> {
     pids().into_iter().filter(|p| ppid(*p) == Some(pid)).collect()
+}
+
+/// The same without guards, which live as long as their spawner does.
+pub fn children(pid: u32) -> Vec<u32> {
+    all_children(pid).into_iter().filter(|child| !is_guard(*child)).collect()
 }
 
 /// The entries of a process's environ, as they were at its exec unless it has rewritten them.
@@ -92,6 +97,13 @@ pub fn carriers(entry: &str) -> Vec<u32> {
     let own = std::process::id();
     let carries = |pid: &u32| environ(*pid).iter().any(|e| e == entry.as_bytes());
     pids().into_iter().filter(|p| *p != own && carries(p) && alive(*p)).collect()
+}
+
+/// Whether it is the guard of a spawner: one alone tells nobody when it ends (field 38 of its stat line).
+pub fn is_guard(pid: u32) -> bool {
+    let stat = read(pid, "stat").unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_ascii_whitespace().nth(35) == Some("0"))
 }
 
 /// The command line with spaces between the arguments.

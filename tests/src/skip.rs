@@ -72,6 +72,14 @@ pub fn has_first_choices() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
+/// Whether so many GiB of memory are available.
+pub fn has_memory(gib: u64) -> bool {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.is_some_and(|kib| kib >> 20 >= gib)
+}
+
 /// Whether this process may serve a file system of its own.
 pub fn has_fuse() -> bool {
     crate::os::is_root() && OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()

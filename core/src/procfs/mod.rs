@@ -21,6 +21,7 @@ pub(crate) use environ::up_to_nul;
 pub use environ::{Entry, Matcher};
 pub use fdinfo::Target;
 pub use process::{Environ, ProcDir, is_zombie, stat};
+pub(crate) use read::lines;
 pub use read::{Proc, ProcError, boot_id};
 pub use stat::{Stat, State};
 pub use status::{MAX_NAMESPACES, NsPids, Status};

@@ -1,20 +1,17 @@
 //! The directory of one process, held open.
 #![forbid(unsafe_code)]
 
-use core::fmt::Write;
+use core::{ffi::CStr, fmt::Write};
 
 use heapless::String;
-use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::OFlags,
-    io,
-};
+use linux_raw_sys::general as raw;
+use rustix::fd::{AsFd, BorrowedFd};
 
 use super::{
     Proc, ProcError, Stat, State, line, number,
     read::{open_at, read, read_at},
 };
-use crate::{Errno, Pid, sys};
+use crate::{Errno, Pid, fd::Fd, sys};
 
 /// Longer than any stat line: a name has at most 64 bytes, each of 51 fields at most 20.
 const STAT_LEN: usize = 2048;
@@ -38,7 +35,7 @@ pub enum Environ {
 /// The descriptor is no `O_PATH` one, so `pidfd_send_signal` takes it.
 #[derive(Debug)]
 pub struct ProcDir {
-    dir: OwnedFd,
+    dir: Fd,
     pid: Pid,
 }
 
@@ -48,18 +45,19 @@ impl ProcDir {
         // A thread has such a directory too, though none that is listed; it would pass for a process. The line comes early,
         // before any of unbounded length.
         let mut text = [0; 512];
-        let text = read_at(dir.as_fd(), "status", &mut text)?;
+        let text = read_at(dir.as_fd(), c"status", &mut text)?;
         let tgid: u32 = number(line(text, b"Tgid:").ok_or(ProcError::Malformed)?)?;
         if tgid == pid.get() { Ok(dir) } else { Err(ProcError::ThreadId) }
     }
 
     pub(super) fn pin(proc: BorrowedFd<'_>, pid: Pid) -> Result<ProcDir, ProcError> {
         let mut path: String<12> = String::new();
-        // Always fits: ten digits.
-        write!(path, "{pid}").map_err(|_| ProcError::Malformed)?;
-        match open_at(proc, &path, OFlags::DIRECTORY) {
+        // Always fits: ten digits and the NUL.
+        write!(path, "{pid}\0").map_err(|_| ProcError::Malformed)?;
+        let path = CStr::from_bytes_with_nul(path.as_bytes()).map_err(|_| ProcError::Malformed)?;
+        match open_at(proc, path, raw::O_DIRECTORY) {
             Ok(dir) => Ok(ProcDir { dir, pid }),
-            Err(io::Errno::NOENT) if is_taken(pid) => Err(ProcError::Hidden),
+            Err(Errno::ENOENT) if is_taken(pid) => Err(ProcError::Hidden),
             Err(e) => Err(e.into()),
         }
     }
@@ -75,7 +73,7 @@ impl ProcDir {
     /// [`ProcError::Gone`] once it is reaped; else what the kernel answered.
     pub fn stat(&self) -> Result<Stat, ProcError> {
         let mut text = [0; STAT_LEN];
-        Ok(Stat::parse(read_at(self.dir.as_fd(), "stat", &mut text)?)?)
+        Ok(Stat::parse(read_at(self.dir.as_fd(), c"stat", &mut text)?)?)
     }
 
     /// Gives its environ to `piece`, piece by piece.
@@ -86,7 +84,7 @@ impl ProcDir {
     /// [`ProcError::Gone`] once it is reaped; `EACCES` for another user's and for a non-dumpable process.
     pub fn environ(&self, mut piece: impl FnMut(&[u8])) -> Result<Environ, ProcError> {
         let mut total = 0u64;
-        match open_at(self.dir.as_fd(), "environ", OFlags::empty()) {
+        match open_at(self.dir.as_fd(), c"environ", 0) {
             Ok(file) => {
                 let mut buffer = [0; 4096];
                 // Ends at the end of the file, which is bounded by what exec takes.
@@ -101,9 +99,9 @@ impl ProcDir {
                 }
             }
             // A process without memory: ended, or a kernel thread. Before Linux 6.12 its environ opens and is empty.
-            Err(io::Errno::SRCH) => {}
+            Err(Errno::ESRCH) => {}
             // The file of such a process is root's, whosever the process was.
-            Err(io::Errno::ACCESS) if matches!(self.stat()?.state, State::ZOMBIE | State::DEAD) => {}
+            Err(Errno::EACCES) if matches!(self.stat()?.state, State::ZOMBIE | State::DEAD) => {}
             Err(e) => return Err(e.into()),
         }
         if total > 0 {
@@ -126,7 +124,7 @@ impl AsFd for ProcDir {
 
 /// Whether anybody, seen or hidden, has the number: that can be asked without any right.
 fn is_taken(pid: Pid) -> bool {
-    match sys::pidfd_open(pid) {
+    match sys::pidfd_open(pid).map(Fd::from) {
         Err(Errno::ESRCH) => false,
         Ok(_) => true,
         // No pidfds here. Signal 0 is none.

@@ -1,16 +1,17 @@
 //! The `/proc` directory: that it is one, and what it holds of the whole system.
 #![forbid(unsafe_code)]
 
-use core::mem::MaybeUninit;
+use core::ffi::CStr;
 
+use linux_raw_sys::general as raw;
 use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{self, CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir},
+    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    fs::{self, PROC_SUPER_MAGIC},
     io,
 };
 
 use super::{Malformed, ProcDir, Status};
-use crate::{Errno, Pid, id::Id128, sys};
+use crate::{Errno, Pid, fd::Fd, id::Id128, sys};
 
 /// Longer than a status file but for the groups of its process: 500 of them still fit.
 const STATUS_LEN: usize = 8192;
@@ -35,13 +36,19 @@ pub enum ProcError {
     Errno(Errno),
 }
 
-impl From<io::Errno> for ProcError {
-    fn from(errno: io::Errno) -> ProcError {
+impl From<Errno> for ProcError {
+    fn from(errno: Errno) -> ProcError {
         match errno {
             // The directory entry of a process, or what an open file of it says, once it is reaped.
-            io::Errno::NOENT | io::Errno::SRCH => ProcError::Gone,
-            e => ProcError::Errno(e.into()),
+            Errno::ENOENT | Errno::ESRCH => ProcError::Gone,
+            e => ProcError::Errno(e),
         }
+    }
+}
+
+impl From<io::Errno> for ProcError {
+    fn from(errno: io::Errno) -> ProcError {
+        Errno::from(errno).into()
     }
 }
 
@@ -53,7 +60,7 @@ impl From<Malformed> for ProcError {
 
 /// An open `/proc`, known to be one and of our own pid namespace.
 #[derive(Debug)]
-pub struct Proc(OwnedFd);
+pub struct Proc(Fd);
 
 impl Proc {
     /// Opens `/proc`.
@@ -61,9 +68,9 @@ impl Proc {
     /// # Errors
     /// [`ProcError::NoProc`], [`ProcError::OtherPidNamespace`], or what the kernel answered.
     pub fn open() -> Result<Proc, ProcError> {
-        match fs::openat(CWD, c"/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(dir) => Proc::check(dir),
-            Err(io::Errno::NOENT | io::Errno::NOTDIR) => Err(ProcError::NoProc),
+        match Fd::open_at(raw::AT_FDCWD, c"/proc", raw::O_DIRECTORY) {
+            Ok(dir) => Proc::of(dir),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Err(ProcError::NoProc),
             Err(e) => Err(e.into()),
         }
     }
@@ -73,11 +80,15 @@ impl Proc {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn check(dir: OwnedFd) -> Result<Proc, ProcError> {
+        Proc::of(dir.into())
+    }
+
+    fn of(dir: Fd) -> Result<Proc, ProcError> {
         if fs::fstatfs(&dir)?.f_type != PROC_SUPER_MAGIC {
             return Err(ProcError::NoProc);
         }
         let mut text = [0; STATUS_LEN];
-        let status = match read_at(dir.as_fd(), "self/status", &mut text) {
+        let status = match read_at(dir.as_fd(), c"self/status", &mut text) {
             Ok(text) => Status::parse(text)?,
             // Seen from there, we have no number.
             Err(ProcError::Gone) => return Err(ProcError::OtherPidNamespace),
@@ -111,19 +122,22 @@ impl Proc {
     /// The directory cannot be read.
     pub fn pids(&self, mut visit: impl FnMut(Pid) -> bool) -> Result<(), ProcError> {
         // A descriptor of its own: two scans at once would share one position.
-        let dir = open_at(self.0.as_fd(), ".", OFlags::DIRECTORY)?;
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut entries = RawDir::new(&dir, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = core::str::from_utf8(entry.file_name().to_bytes()).unwrap_or_default();
-            if let Some(pid) = name.parse().ok().and_then(Pid::new)
-                && !visit(pid)
-            {
+        let dir = open_at(self.0.as_fd(), c".", raw::O_DIRECTORY)?;
+        let mut buffer = [0; 4096];
+        // Ends at the end of the directory.
+        loop {
+            let length = sys::entries(dir.raw(), &mut buffer)?;
+            let mut list = buffer.get(..length).unwrap_or_default();
+            if list.is_empty() {
                 return Ok(());
             }
+            while let Some((number, rest)) = sys::next_number(list) {
+                list = rest;
+                if Pid::from_raw(number).is_some_and(|pid| !visit(pid)) {
+                    return Ok(());
+                }
+            }
         }
-        Ok(())
     }
 
     /// The id of this boot.
@@ -132,7 +146,7 @@ impl Proc {
     /// The file cannot be read (some containers hide it) or holds no id.
     pub fn boot_id(&self) -> Result<Id128, ProcError> {
         let mut text = [0; 64];
-        Ok(boot_id(read_at(self.0.as_fd(), "sys/kernel/random/boot_id", &mut text)?)?)
+        Ok(boot_id(read_at(self.0.as_fd(), c"sys/kernel/random/boot_id", &mut text)?)?)
     }
 }
 
@@ -155,17 +169,17 @@ pub fn boot_id(text: &[u8]) -> Result<Id128, Malformed> {
 }
 
 /// Opens a file below an open directory of `/proc`, for reading.
-pub(super) fn open_at(dir: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    fs::openat(dir, path, flags | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+pub(super) fn open_at(dir: BorrowedFd<'_>, path: &CStr, flags: u32) -> Result<Fd, Errno> {
+    Fd::open_at(dir.as_raw_fd(), path, flags)
 }
 
 /// Reads a file below an open directory of `/proc` until the buffer is full or the file at its end.
 pub(super) fn read_at<'b>(
     dir: BorrowedFd<'_>,
-    path: &str,
+    path: &CStr,
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], ProcError> {
-    let file = open_at(dir, path, OFlags::empty())?;
+    let file = open_at(dir, path, 0)?;
     let mut filled = 0usize;
     // Ends at the end of the file or of the buffer.
     while let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -177,7 +191,41 @@ pub(super) fn read_at<'b>(
     Ok(buffer.get(..filled).unwrap_or_default())
 }
 
+/// Gives each line of a file below an open directory of `/proc` to `visit`, without its newline. One that is longer than 8 KiB is
+/// passed over.
+pub(crate) fn lines(dir: BorrowedFd<'_>, path: &CStr, mut visit: impl FnMut(&[u8])) -> Result<(), ProcError> {
+    let file = open_at(dir, path, 0)?;
+    let mut buffer = [0; 8192];
+    let (mut filled, mut cut) = (0usize, false);
+    // Ends at the end of the file.
+    loop {
+        if filled == buffer.len() {
+            (filled, cut) = (0, true);
+        }
+        match read(&file, buffer.get_mut(filled..).unwrap_or_default())? {
+            0 => return Ok(()),
+            n => filled = filled.saturating_add(n),
+        }
+        let whole = buffer.get(..filled).unwrap_or_default();
+        let whole = whole.split_inclusive(|b| *b == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+        let mut used = 0usize;
+        for line in whole {
+            used = used.saturating_add(line.len()).saturating_add(1);
+            if !core::mem::take(&mut cut) {
+                visit(line);
+            }
+        }
+        buffer.copy_within(used..filled, 0);
+        filled = filled.saturating_sub(used);
+    }
+}
+
 /// One read; an interrupted one is made again.
-pub(super) fn read(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    io::retry_on_intr(|| io::read(file, &mut *buffer))
+pub(super) fn read(file: &Fd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match sys::read(file.raw(), buffer) {
+            Err(Errno::EINTR) => {}
+            answer => return answer,
+        }
+    }
 }

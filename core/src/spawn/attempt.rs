@@ -6,10 +6,7 @@ use core::sync::atomic::AtomicI32;
 use linux_raw_sys::general as raw;
 use rustix::fd::{AsRawFd, BorrowedFd};
 
-use super::{
-    Cloning,
-    stack::{SIZE, Stack},
-};
+use super::{Cloning, stack::Stack};
 use crate::{Errno, Signal};
 
 /// One way to clone.
@@ -77,7 +74,7 @@ impl Way {
             parent_tid: 0,
             exit_signal: Signal::CHLD.raw() as u64,
             stack: stack.bottom() as u64,
-            stack_size: SIZE as u64,
+            stack_size: stack.top().saturating_sub(stack.bottom()) as u64,
             tls: 0,
             set_tid: 0,
             set_tid_size: 0,

@@ -22,6 +22,7 @@
 use core::{
     ptr,
     sync::atomic::{AtomicI32, AtomicU32, Ordering},
+    time::Duration,
 };
 
 use linux_raw_sys::general as raw;
@@ -203,7 +204,7 @@ pub(super) fn rlimits(plan: &Plan<'_>) -> Done {
 }
 
 /// `text` is the score in decimal, made by the parent; empty if there is none.
-pub(super) fn oom_score(text: &[u8]) -> Done {
+pub(crate) fn oom_score(text: &[u8]) -> Done {
     if text.is_empty() {
         return Ok(());
     }
@@ -223,7 +224,7 @@ fn parent_check(job: &Job<'_>) -> Done {
         return Err(Errno::ESRCH);
     } else if job.supervisor_pidfd < 0 {
         ParentCheck::Unchecked
-    } else if or_return!(sys::is_readable(job.supervisor_pidfd)) {
+    } else if or_return!(sys::readable([job.supervisor_pidfd], Duration::ZERO)) == [true] {
         // Readable: it has ended.
         return Err(Errno::ESRCH);
     } else {
@@ -277,9 +278,18 @@ fn close_others(job: &Job<'_>) -> Done {
     }
     refused |= close_below(&mut first, low) | close_below(&mut first, high);
     if refused | sys::close_range(first, RawFd::MAX).is_err() {
-        job.report.note_closing(if scan(job) { Closing::Scan } else { Closing::CloseOnExec });
+        let passed = |fd| fd < FdMap::STANDARD || FdMap::is_target(job.plan.fds, fd);
+        let scanned = scan(|fd| fd == job.pipe || fd == job.program || passed(fd));
+        job.report.note_closing(if scanned { Closing::Scan } else { Closing::CloseOnExec });
     }
     Ok(())
+}
+
+/// Closes every number but two, the lower one first; -1 is none. `false`: it cannot.
+pub(crate) fn close_all_but(low: RawFd, high: RawFd) -> bool {
+    let mut first = 0;
+    let refused = close_below(&mut first, low) | close_below(&mut first, high);
+    !(refused | sys::close_range(first, RawFd::MAX).is_err()) || scan(|fd| fd == low || fd == high)
 }
 
 /// Closes from `first` to below `kept`, which is passed: whether that was refused.
@@ -290,7 +300,8 @@ fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
 }
 
 /// Closes what `/proc/self/fd` lists; `false` if it cannot be read.
-fn scan(job: &Job<'_>) -> bool {
+#[inline(always)]
+fn scan(keep: impl Fn(RawFd) -> bool) -> bool {
     let flags = raw::O_RDONLY | raw::O_DIRECTORY | raw::O_CLOEXEC;
     let Ok(dir) = sys::open(c"/proc/self/fd", flags) else { return false };
     // Four entries or more. A longer one would be filled by a call of `memset`, which is the C library's.
@@ -300,37 +311,15 @@ fn scan(job: &Job<'_>) -> bool {
         let Ok(length) = sys::entries(dir, &mut buffer) else { break false };
         let Some(mut list) = buffer.get(..length).filter(|list| !list.is_empty()) else { break true };
         // Each entry is at least its head long, so this ends with the list.
-        while let Some((fd, rest)) = next_number(list) {
+        while let Some((fd, rest)) = sys::next_number(list) {
             list = rest;
-            if fd >= FdMap::STANDARD
-                && fd != dir
-                && fd != job.pipe
-                && fd != job.program
-                && !FdMap::is_target(job.plan.fds, fd)
-            {
+            if fd >= 0 && fd != dir && !keep(fd) {
                 sys::close(fd);
             }
         }
     };
     sys::close(dir);
     whole
-}
-
-/// The first entry of a `linux_dirent64` list as a number (`.` and `..` are -1), and the rest.
-fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
-    // d_ino and d_off are 8 bytes each, then d_reclen, then one byte of d_type and the name.
-    let (Some(&low), Some(&high)) = (list.get(16), list.get(17)) else { return None };
-    let length = u16::from_ne_bytes([low, high]) as usize;
-    let (Some(name), Some(rest)) = (list.get(19..length), list.get(length..)) else { return None };
-    let mut number: RawFd = 0;
-    for &byte in name {
-        match byte {
-            0 => break,
-            b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add(RawFd::from(byte & 15)),
-            _ => return Some((-1, rest)),
-        }
-    }
-    Some((number, rest))
 }
 
 pub(super) fn masks(plan: &Plan<'_>) -> Done {

@@ -16,7 +16,7 @@ use super::{
     attempt::{self, Way},
     child,
     job::{Job, Report},
-    stack::Stack,
+    stack::{self, Stack},
 };
 use crate::{Errno, Pid, Signal, reap, sys};
 
@@ -43,7 +43,7 @@ impl Launcher {
     /// At [`Step::Prepare`]: no memory for the stack.
     pub fn new() -> Result<Launcher, SpawnError> {
         let prepare = at(Step::Prepare);
-        let mut stack = Stack::new().map_err(prepare)?;
+        let mut stack = Stack::new(stack::SIZE).map_err(prepare)?;
         let supervisor = Pid::from_raw(sys::getpid()).ok_or(SpawnError::new(Step::Prepare, Errno::ESRCH))?;
         let shares_memory = !begins_a_namespace()
             && child::probe(&mut stack).is_ok_and(|(probe, shared)| {
@@ -181,7 +181,7 @@ pub(super) fn number(fd: Option<&OwnedFd>) -> RawFd {
 
 /// Whether children of this thread are in another pid namespace than it is itself; as long as that has no pid 1
 /// the second file cannot be opened. Since Linux 4.12, see `pid_namespaces(7)`.
-fn begins_a_namespace() -> bool {
+pub(crate) fn begins_a_namespace() -> bool {
     let id = |path| fs::stat(path).ok().map(|file| (file.st_dev, file.st_ino));
     let own = id(c"/proc/thread-self/ns/pid");
     own.is_some() && own != id(c"/proc/thread-self/ns/pid_for_children")

@@ -47,11 +47,13 @@ mod plan;
 mod replace;
 mod retry;
 mod slot;
-mod stack;
+pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use child::{close_all_but, oom_score};
 pub use launch::Launcher;
+pub(crate) use launch::begins_a_namespace;
 pub use outcome::{Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, SpawnError, Step};
 pub use owned::Child;
 pub use plan::{Credentials, FdMap, Group, Keep, Plan, Program, Rlimit};

@@ -201,6 +201,15 @@ pub struct Mechanism {
 }
 
 impl Mechanism {
+    /// A plain fork of another kind: a guard's.
+    pub(crate) const FORK: Mechanism = Mechanism {
+        cloning: Cloning::Fork,
+        pidfd: Pidfd::FromClone,
+        placement: Placement::NotAsked,
+        parent_check: ParentCheck::NotAsked,
+        closing: Closing::CloseRange,
+    };
+
     /// Whether the child shared memory with the supervisor, so that the cost did not depend on its size.
     pub const fn shares_memory(&self) -> bool {
         self.cloning.shares_memory()

@@ -40,7 +40,7 @@ pub struct Child {
 }
 
 impl Child {
-    pub(super) const fn new(
+    pub(crate) const fn new(
         pid: Pid,
         pidfd: Option<OwnedFd>,
         pgid: Option<Pid>,

@@ -1,35 +1,37 @@
-//! The stack that a child runs on until exec.
+//! The stack that a child runs on until exec, and a guard for good.
 #![forbid(unsafe_code)]
 
 use crate::{Errno, sys};
 
-/// Far more than the child's path needs, also without optimisation; below it as many bytes that fault.
+/// Far more than the child's path needs, also without optimisation.
 pub(super) const SIZE: usize = 64 * 1024;
 
-/// A mapped stack, given back when dropped.
+/// A mapped stack, given back when dropped. Below it as many bytes fault.
 #[derive(Debug)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     base: usize,
+    size: usize,
 }
 
 impl Stack {
-    pub(super) fn new() -> Result<Stack, Errno> {
-        sys::map_stack(SIZE).map(|base| Stack { base })
+    /// `size`: a multiple of the page size.
+    pub(crate) fn new(size: usize) -> Result<Stack, Errno> {
+        sys::map_stack(size).map(|base| Stack { base, size })
     }
 
     /// Its lowest usable address.
-    pub(super) const fn bottom(&self) -> usize {
-        self.base.saturating_add(SIZE)
+    pub(crate) const fn bottom(&self) -> usize {
+        self.base.saturating_add(self.size)
     }
 
     /// The address above it, where it begins; aligned to a page.
-    pub(super) const fn top(&self) -> usize {
-        self.bottom().saturating_add(SIZE)
+    pub(crate) const fn top(&self) -> usize {
+        self.bottom().saturating_add(self.size)
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        sys::unmap_stack(self.base, SIZE);
+        sys::unmap_stack(self.base, self.size);
     }
 }

@@ -23,6 +23,17 @@ use crate::{
     prepare::{DefaultStdio, Prepared},
 };
 
+/// Makes methods that set one thing.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($arg:ident: $type:ty) => $($place:ident).+ = $value:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&mut self, $arg: $type) -> &mut Command {
+            self.$($place).+ = $value;
+            self
+        }
+    )*};
+}
+
 impl Command {
     /// The user (real, effective and saved). As with std, a child of root that changes user without
     /// [`groups`](Self::groups) has no supplementary group.
@@ -88,11 +99,41 @@ impl Command {
         self
     }
 
-    /// The name by which the child can be recognised; with it come its markers, which no change to the
-    /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
-    pub fn service(&mut self, service: &ServiceName) -> &mut Command {
-        self.service = Some(service.clone());
-        self
+    setters! {
+        /// The name by which the child can be recognised; with it come its markers, which no change to the
+        /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
+        service(service: &ServiceName) => service = Some(service.clone());
+
+        /// Niceness, -20 to 19.
+        nice(nice: i32) => settings.nice = Some(nice);
+
+        /// How readily the out-of-memory killer takes the child, -1000 to 1000. Lowering it needs privilege.
+        oom_score_adj(score: i16) => settings.oom_score_adj = Some(score);
+
+        /// The file mode creation mask.
+        umask(mask: u32) => settings.umask = Some(mask);
+
+        /// Whether exec stops granting rights (set-id bits, file capabilities), for the child and all it starts.
+        no_new_privs(on: bool) => settings.no_new_privs = on;
+
+        /// Makes the child's group the foreground of this terminal before the program runs; with a session of its
+        /// own, makes the terminal its controlling one.
+        foreground(terminal: impl Into<OwnedFd>) => settings.terminal = Some(Arc::new(terminal.into()));
+
+        /// The directory of a cgroup v2 leaf that the child is in before the program runs.
+        cgroup(dir: impl Into<OwnedFd>) => settings.cgroup = Some(Arc::new(dir.into()));
+
+        /// Whether the child keeps the signal mask of the thread that asks for it. A death signal in it stays pending.
+        keep_mask(keep: bool) => settings.keep_mask = keep;
+
+        /// Whether signals that we ignore are ignored in the child. Every Rust program ignores SIGPIPE.
+        keep_ignored(keep: bool) => settings.keep_ignored = keep;
+
+        /// Whether dropping the `Child` sends SIGKILL to its process tree.
+        kill_on_drop(kill: bool) => kill_on_drop = kill;
+
+        /// How long this spawn may take, queue and waiting between tries included.
+        deadline(deadline: Duration) => deadline = Some(deadline);
     }
 
     /// A limit, in force from before the program runs. [`Resource::UNLIMITED`] is none. Of several for one
@@ -113,67 +154,6 @@ impl Command {
             Ok(at) => passed[at].1 = fd,
             Err(at) => passed.insert(at, (number, fd)),
         }
-        self
-    }
-
-    /// Niceness, -20 to 19.
-    pub fn nice(&mut self, nice: i32) -> &mut Command {
-        self.settings.nice = Some(nice);
-        self
-    }
-
-    /// How readily the out-of-memory killer takes the child, -1000 to 1000. Lowering it needs privilege.
-    pub fn oom_score_adj(&mut self, score: i16) -> &mut Command {
-        self.settings.oom_score_adj = Some(score);
-        self
-    }
-
-    /// The file mode creation mask.
-    pub fn umask(&mut self, mask: u32) -> &mut Command {
-        self.settings.umask = Some(mask);
-        self
-    }
-
-    /// Whether exec stops granting rights (set-id bits, file capabilities), for the child and all it starts.
-    pub fn no_new_privs(&mut self, on: bool) -> &mut Command {
-        self.settings.no_new_privs = on;
-        self
-    }
-
-    /// Makes the child's group the foreground of this terminal before the program runs; with a session of its
-    /// own, makes the terminal its controlling one.
-    pub fn foreground(&mut self, terminal: impl Into<OwnedFd>) -> &mut Command {
-        self.settings.terminal = Some(Arc::new(terminal.into()));
-        self
-    }
-
-    /// The directory of a cgroup v2 leaf that the child is in before the program runs.
-    pub fn cgroup(&mut self, dir: impl Into<OwnedFd>) -> &mut Command {
-        self.settings.cgroup = Some(Arc::new(dir.into()));
-        self
-    }
-
-    /// Whether the child keeps the signal mask of the thread that asks for it. A death signal in it stays pending.
-    pub fn keep_mask(&mut self, keep: bool) -> &mut Command {
-        self.settings.keep_mask = keep;
-        self
-    }
-
-    /// Whether signals that we ignore are ignored in the child. Every Rust program ignores SIGPIPE.
-    pub fn keep_ignored(&mut self, keep: bool) -> &mut Command {
-        self.settings.keep_ignored = keep;
-        self
-    }
-
-    /// Whether dropping the `Child` sends SIGKILL to its process tree.
-    pub fn kill_on_drop(&mut self, kill: bool) -> &mut Command {
-        self.kill_on_drop = kill;
-        self
-    }
-
-    /// How long this spawn may take, queue and waiting between tries included.
-    pub fn deadline(&mut self, deadline: Duration) -> &mut Command {
-        self.deadline = Some(deadline);
         self
     }
 

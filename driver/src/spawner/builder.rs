@@ -25,6 +25,7 @@ pub(crate) struct Config {
     pub(crate) deadline: Option<Duration>,
     pub(crate) spin: Duration,
     pub(crate) grace: Duration,
+    pub(crate) guard: bool,
     pub(crate) on_last_drop: OnLastDrop,
     /// How long an extra thread without children waits for work.
     pub(crate) idle: Duration,
@@ -38,10 +39,22 @@ impl Default for Config {
             deadline: Some(Duration::from_secs(30)),
             spin: Duration::ZERO,
             grace: Duration::from_secs(5),
+            guard: true,
             on_last_drop: OnLastDrop::Stop,
             idle: Duration::from_secs(1),
         }
     }
+}
+
+/// Makes methods that set one thing.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($arg:ident: $type:ty) => $($place:ident).+ = $value:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $arg: $type) -> SpawnerBuilder {
+            self.$($place).+ = $value;
+            self
+        }
+    )*};
 }
 
 /// Sets up a [`Spawner`]; see [`Spawner::builder`].
@@ -54,58 +67,44 @@ pub struct SpawnerBuilder {
 }
 
 impl SpawnerBuilder {
-    /// How many spawner threads there may be, at least 1. There is one, unless spawns hang in exec: each hung spawn holds a
-    /// thread, and the next request then gets another. Default 8.
-    pub fn threads(mut self, most: usize) -> SpawnerBuilder {
-        self.config.threads = most.max(1);
-        self
-    }
+    setters! {
+        /// How many spawner threads there may be, at least 1. There is one, unless spawns hang in exec: each hung spawn holds a
+        /// thread, and the next request then gets another. Default 8.
+        threads(most: usize) => config.threads = most.max(1);
 
-    /// How many requests may wait, at least 1. One more is refused. Default 1,024.
-    pub fn queue(mut self, most: usize) -> SpawnerBuilder {
-        self.config.queue = most.max(1);
-        self
-    }
+        /// How many requests may wait, at least 1. One more is refused. Default 1,024.
+        queue(most: usize) => config.queue = most.max(1);
 
-    /// How long a request may take in all, from the call to the running program; `None` waits for ever. A request can
-    /// have its own ([`Command::deadline`](crate::Command::deadline)). Default 30 s.
-    pub fn deadline(mut self, deadline: Option<Duration>) -> SpawnerBuilder {
-        self.config.deadline = deadline;
-        self
-    }
+        /// How long a request may take in all, from the call to the running program; `None` waits for ever. A request can
+        /// have its own ([`Command::deadline`](crate::Command::deadline)). Default 30 s.
+        deadline(deadline: Option<Duration>) => config.deadline = deadline;
 
-    /// How long an asker spins on its answer before it sleeps. About 60 µs saves one of the two wake-ups that a
-    /// request costs, at the price of a busy core meanwhile. Default 0.
-    pub fn spin(mut self, spin: Duration) -> SpawnerBuilder {
-        self.config.spin = spin;
-        self
-    }
+        /// How long an asker spins on its answer before it sleeps. About 60 µs saves one of the two wake-ups that a
+        /// request costs, at the price of a busy core meanwhile. Default 0.
+        spin(spin: Duration) => config.spin = spin;
 
-    /// The grace that the drop of the last handle gives detached children after SIGTERM. Default 5 s.
-    pub fn grace(mut self, grace: Duration) -> SpawnerBuilder {
-        self.config.grace = grace;
-        self
-    }
+        /// The grace that the drop of the last handle gives detached children after SIGTERM, and the guard gives everybody. Default 5 s.
+        grace(grace: Duration) => config.grace = grace;
 
-    /// What the drop of the last handle does to detached children. Default: stop them.
-    pub fn on_last_drop(mut self, what: OnLastDrop) -> SpawnerBuilder {
-        self.config.on_last_drop = what;
-        self
-    }
+        /// Whether there is a guard: a small process beside this one that ends the whole tree when this one has ended, however that was,
+        /// after the [grace](Self::grace). Default `true`.
+        ///
+        /// Without it a crash ends direct children only, by their death signal: whoever is deaf to that, and every grandchild, lives on. With
+        /// it the spawner costs one more process (some 100 KiB) and one fork, which grows with the memory that this process has touched: start
+        /// the spawner early. Where there can be none (no `/proc`, children made in another pid namespace) a warning says so, once.
+        guard(on: bool) => config.guard = on;
 
-    /// The names of the variables that children carry. Default: the constants, as [`NONCE_ENV`](crate::NONCE_ENV).
-    ///
-    /// Two supervisors with different names do not see each other's markers: those of the other are ordinary variables, and inherited.
-    pub fn markers(mut self, names: MarkerNames) -> SpawnerBuilder {
-        self.names = names;
-        self
-    }
+        /// What the drop of the last handle does to detached children. Default: stop them.
+        on_last_drop(what: OnLastDrop) => config.on_last_drop = what;
 
-    /// The installation id that children carry: 32 lower-case hex digits, random and kept by whoever wants to know its children again
-    /// after a restart. Default: a new one, so that only this spawner knows them.
-    pub fn installation(mut self, id: impl Into<String>) -> SpawnerBuilder {
-        self.installation = Some(id.into());
-        self
+        /// The names of the variables that children carry. Default: the constants, as [`NONCE_ENV`](crate::NONCE_ENV).
+        ///
+        /// Two supervisors with different names do not see each other's markers: those of the other are ordinary variables, and inherited.
+        markers(names: MarkerNames) => names = names;
+
+        /// The installation id that children carry: 32 lower-case hex digits, random and kept by whoever wants to know its children again
+        /// after a restart. Default: a new one, so that only this spawner knows them.
+        installation(id: impl Into<String>) => installation = Some(id.into());
     }
 
     /// Starts the threads.

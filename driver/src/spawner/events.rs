@@ -12,6 +12,7 @@ use rustix::{
 
 use super::{
     entry::POLL_INTERVAL,
+    guard::GUARD,
     shared::{Shared, WAKE},
 };
 use crate::say::say;
@@ -21,13 +22,14 @@ pub(super) fn run(shared: &Shared) {
     if let Err(e) = signal::block(shared.mask) {
         say!(warn, "the events thread cannot block signals: {e}");
     }
-    let interval = Timespec::try_from(POLL_INTERVAL).ok();
     let mut events = Vec::with_capacity(64);
     // Ends when the spawner is closed and has no children.
     while !shared.is_closed() || shared.has_children() {
         let polled = shared.polled();
-        let timeout = if polled.is_empty() { None } else { interval.as_ref() };
-        match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout) {
+        let due = shared.config.guard.then(|| shared.guard.keep(shared));
+        let timeout = if polled.is_empty() { due } else { Some(POLL_INTERVAL) };
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
+        match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(e) => {
                 // Cannot happen with a descriptor of our own; without a pause it would be a loop at full speed.
@@ -40,6 +42,8 @@ pub(super) fn run(shared: &Shared) {
                 WAKE => {
                     let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
                 }
+                // Looked at before the next wait.
+                GUARD => {}
                 key => ended(shared, key),
             }
         }
@@ -47,6 +51,7 @@ pub(super) fn run(shared: &Shared) {
             shared.look(&entry);
         }
     }
+    shared.guard.end();
 }
 
 fn ended(shared: &Shared, key: u64) {

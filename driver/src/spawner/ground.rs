@@ -65,6 +65,11 @@ impl Ground {
         self.own.as_ref().map_or(Cookie::Any, |own| Cookie::Run(own.run.id))
     }
 
+    /// The id of this run.
+    pub(super) fn run(&self) -> Id128 {
+        self.own.as_ref().map_or(Id128::from_bytes([0; 16]), |own| own.run.id)
+    }
+
     /// The clock tick at which this process was made: no descendant is older.
     pub(crate) fn since(&self) -> u64 {
         let own = || Pid::new(process::id()).and_then(|own| procfs::stat(own).ok());

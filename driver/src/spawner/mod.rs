@@ -14,7 +14,7 @@
 //! | last handle, owned [`Child`]s live | returns at once; the threads stay until the last of them has ended or was dropped |
 //! | last handle, detached children live | the ladder runs, the drop waits at most grace + kill limit; with [`OnLastDrop::Leave`] the threads stay, and it returns at once |
 //! | one request's panic on a spawner thread | caught: that asker's error and a log line; the thread and its children live on |
-//! | the process, without drops | threads end, so children get their death signal at once, without grace; [`Spawner::shutdown`] gives one |
+//! | the process, without drops | threads end, so children get their death signal at once; the guard gives everybody else SIGTERM, and SIGKILL after the grace |
 //! | a forked copy of the program uses or drops a handle | nothing is signalled or reaped; calls give `ForkedCopy` |
 //!
 //! A child that is dropped after the last handle, and runs, is then a detached one: it is stopped in the background, or left.
@@ -45,6 +45,7 @@ mod builder;
 mod entry;
 mod events;
 mod ground;
+mod guard;
 pub(crate) mod live;
 mod owned;
 mod queue;
@@ -156,6 +157,11 @@ impl Spawner {
         report
     }
 
+    /// The process that guards this spawner's children, if there is one now: it is replaced when it has ended.
+    pub fn guard_pid(&self) -> Option<u32> {
+        self.handle.shared.guard.pid()
+    }
+
     /// The environ entry that every descendant of this spawner inherits: `PIDWARD_TREE_<run id>` and the
     /// [installation](SpawnerBuilder::installation) id.
     pub fn tree_entry(&self) -> (&str, &str) {
@@ -172,7 +178,13 @@ impl Spawner {
         let spawner = Spawner { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
         shared.start_thread(THREAD, move || first.run())?;
         let events = Arc::clone(&shared);
-        shared.start_thread("pidward-events", move || events::run(&events))?;
+        // While this process may still be small, and before there is anybody to be guarded.
+        if shared.config.guard {
+            shared.guard.keep(&shared);
+        }
+        shared
+            .start_thread("pidward-events", move || events::run(&events))
+            .inspect_err(|_| shared.guard.end())?;
         Ok(spawner)
     }
 
@@ -258,12 +270,12 @@ impl Drop for Handle {
 impl Command {
     /// Starts a child with a spawner of its own: two threads that live as long as the child.
     ///
-    /// The child is tied to this process, not to the calling thread. For many children use one [`Spawner`].
+    /// The child is tied to this process, not to the calling thread, and has no guard. For many children use one [`Spawner`].
     ///
     /// # Errors
     /// A [`SpawnError`] inside, or no thread for the spawner.
     pub fn spawn(&mut self) -> io::Result<Child> {
-        let spawner = Spawner::builder().on_last_drop(OnLastDrop::Leave).build()?;
+        let spawner = Spawner::builder().on_last_drop(OnLastDrop::Leave).guard(false).build()?;
         Ok(spawner.spawn(self)?)
     }
 

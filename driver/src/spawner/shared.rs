@@ -27,6 +27,7 @@ use super::{
     builder::{Config, OnLastDrop},
     entry::{Entry, Maker, POLL_INTERVAL},
     ground::{About, Ground},
+    guard::Watch,
     queue::{Queue, lock},
 };
 use crate::{error::SpawnError, markers::MarkerNames, prepare::Prepared, say::say};
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     /// They were shut down: whoever is left was reported, and is not stopped again.
     pub(super) shut_down: AtomicBool,
     any_polled: AtomicBool,
+    pub(super) guard: Watch,
     growing: Mutex<()>,
     pub(super) epoll: OwnedFd,
     pub(super) wake: OwnedFd,
@@ -83,6 +85,7 @@ impl Shared {
             closed: AtomicBool::new(false),
             shut_down: AtomicBool::new(false),
             any_polled: AtomicBool::new(false),
+            guard: Watch::default(),
             growing: Mutex::default(),
             epoll,
             wake,

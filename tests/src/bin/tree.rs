@@ -5,6 +5,8 @@
 //! - `grandchild`: the child of one (which stays too, as `parent`);
 //! - `daemon`: in a session of its own, its parent gone;
 //! - `bare`: a `daemon` that has no environ (it executes `sleep`);
+//! - `mixed`: a `daemon` with a child in its group that has no environ;
+//! - `listener`: a `daemon` that listens on a port of 127.0.0.1; says `listener PORT`;
 //! - `stopped`: a child that has stopped itself;
 //! - `deaf`: a child that ignores SIGTERM, SIGINT and SIGHUP;
 //! - `runaway:N`: a `daemon` that is a chain of N processes in which each forks the next and exits;
@@ -17,6 +19,7 @@ use std::{
     ffi::CString,
     fs::{File, OpenOptions},
     io::Write,
+    net::TcpListener,
 };
 
 use pidward_tests::os;
@@ -39,7 +42,7 @@ fn new_session() {
     unsafe { libc::setsid() };
 }
 
-fn execute_bare() {
+fn execute_bare() -> ! {
     let (path, arg) = (CString::from(c"/bin/sleep"), CString::from(c"1000"));
     let (argv, environ) = ([path.as_ptr(), arg.as_ptr(), std::ptr::null()], [std::ptr::null()]);
     // SAFETY: both tables end in a null, and their strings stand.
@@ -88,6 +91,19 @@ fn make(kind: &str, log: &File) {
             new_session();
             say("bare");
             execute_bare();
+        }),
+        ("mixed", _) => middle(&|| {
+            new_session();
+            fork(|| execute_bare());
+            say("mixed");
+        }),
+        ("listener", _) => middle(&|| {
+            new_session();
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = listener.local_addr().expect("its address").port();
+            std::mem::forget(listener);
+            let mut file = log;
+            file.write_all(format!("listener {port}\n").as_bytes()).expect("the file takes a line");
         }),
         ("stopped", _) => fork(|| {
             say("stopped");

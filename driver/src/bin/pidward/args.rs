@@ -12,7 +12,7 @@ const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
 stops the group: SIGTERM, SIGKILL after the grace. SIGINT and SIGHUP are passed on as they are; whoever has not
 ended within the grace is then stopped. A second SIGINT or SIGTERM sends SIGKILL at once. What the program leaves
-behind, in its group or out of it, is stopped when it ends.
+behind, in its group or out of it, is stopped when it ends. Where pidward itself is killed, its guard does that.
 
 Exit codes:
   N        the program's own
@@ -88,6 +88,10 @@ fn run() -> Command {
             value("env", "NAME=VALUE", "Sets a variable; may be repeated").action(ArgAction::Append),
             flag("clear-env", "Starts from an empty environment"),
             flag("no-new-privs", "Exec grants no rights (set-id bits, file capabilities) any more"),
+            flag(
+                "no-guard",
+                "No guard: a crash of pidward itself then ends the program alone, not what it started",
+            ),
             value("timeout", "DURATION", "Stops the program after this long"),
             log(),
             Arg::new("program")

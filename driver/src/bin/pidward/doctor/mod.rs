@@ -37,6 +37,8 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
 /// What the rows are made of.
 struct Found {
     mechanism: Mechanism,
+    /// There is a guard.
+    guard: bool,
     pidfds: Pidfds,
     /// Why processes cannot be known by what `/proc` says of them; `None` where they can.
     here: Option<ProcError>,
@@ -51,12 +53,15 @@ fn examine() -> Vec<Row> {
             let mut command = Command::new(own);
             command.args([args::DOCTOR, "--version"]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = Spawner::new()?.spawn(&command)?;
+            let spawner = Spawner::new()?;
+            let mut child = spawner.spawn(&command)?;
             child.wait()?;
-            Ok(child.mechanism())
+            Ok((child.mechanism(), spawner.guard_pid().is_some()))
         });
     match spawned {
-        Ok(mechanism) => rows::of(&Found { mechanism, pidfds: pidfds(), here: Host::look().here().err() }),
+        Ok((mechanism, guard)) => {
+            rows::of(&Found { mechanism, guard, pidfds: pidfds(), here: Host::look().here().err() })
+        }
         Err(error) => vec![rows::no_spawn(&error)],
     }
 }

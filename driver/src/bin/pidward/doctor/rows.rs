@@ -54,7 +54,7 @@ pub(super) struct Row {
 type Words = (&'static str, Rank, &'static str, &'static str);
 
 pub(super) fn of(found: &Found) -> Vec<Row> {
-    let Found { mechanism, pidfds, here } = found;
+    let Found { mechanism, guard, pidfds, here } = found;
     [
         ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
         ("a signal reaches the child and nobody who has its number later", signal(mechanism.pidfd, *pidfds)),
@@ -64,6 +64,7 @@ pub(super) fn of(found: &Found) -> Vec<Row> {
         ("a recorded process is told from who has its number later", recorded(*pidfds, *here)),
         ("a process of another supervisor is told by its environment", named(*here)),
         ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
+        ("what the child has started ends when its supervisor does", guarded(*guard, *pidfds, *here)),
         ("the child gets no descriptor but those passed to it", closing(mechanism.closing)),
     ]
     .into_iter()
@@ -228,6 +229,33 @@ fn parent_check(check: ParentCheck) -> Words {
         ),
         ParentCheck::NotAsked => ("none", Rank::NotKept, "no death signal was armed", "update pidward"),
         _ => UNKNOWN,
+    }
+}
+
+fn guarded(guard: bool, pidfds: Pidfds, here: Option<ProcError>) -> Words {
+    match (guard, here) {
+        (true, _) if pidfds.open && !pidfds.signal => (
+            "none: the guard finds them and cannot signal them safely",
+            Rank::NotKept,
+            "pidfd_send_signal is refused by a filter",
+            "allow pidfd_send_signal in the filter",
+        ),
+        (true, _) if pidfds.open => {
+            ("a guard process that holds the supervisor's pidfd", Rank::First, "", "")
+        }
+        (true, _) => {
+            ("a guard process that asks for its parent", Rank::Fallback, NO_PIDFDS, "nothing need be done")
+        }
+        (false, Some(error)) => {
+            let (_, rank, why, todo) = no_proc(error);
+            ("none: only direct children end", rank, why, todo)
+        }
+        (false, None) => (
+            "none: only direct children end",
+            Rank::NotKept,
+            "a guard process cannot be made: children begin a pid namespace, or a limit or a filter refuses the fork",
+            "start the supervisor inside the pid namespace, or raise the limit",
+        ),
     }
 }
 

@@ -37,7 +37,8 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
-    let spawner = Spawner::new().map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;
+    let spawner = Spawner::builder().grace(options.grace).guard(options.guard).build();
+    let spawner = spawner.map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;
     // The C library lets go of the two signals it keeps for itself (32 and 33) where it starts a thread.
     block()?;
     let child = match spawner.spawn(&command) {
