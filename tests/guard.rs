@@ -265,8 +265,13 @@ fn a_spawner_without_a_guard_or_whose_children_begin_a_namespace_has_none() {
     if os::is_root() {
         // SAFETY: takes a number only.
         os::check(unsafe { libc::unshare(libc::CLONE_NEWPID) }.into()).expect("root may");
-        let charge =
-            Charge { names: Names::DEFAULT, run: Id128::from_bytes([0; 16]), grace: GRACE, limit: GRACE };
+        let charge = Charge {
+            names: Names::DEFAULT,
+            run: Id128::from_bytes([0; 16]),
+            grace: GRACE,
+            limit: GRACE,
+            cgroup: None,
+        };
         let refused = Guard::start(&charge).err();
         assert_eq!(refused, Some(Errno::EOPNOTSUPP), "it would be pid 1 of the namespace");
     }

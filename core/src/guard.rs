@@ -15,7 +15,7 @@
 //! Once the memory is gone it makes system calls of `sys` only: the C library would look for its thread-local storage.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
+use core::{ffi::CStr, time::Duration};
 
 use heapless::String;
 use rustix::{
@@ -25,6 +25,7 @@ use rustix::{
 
 use crate::{
     Errno, Id128, Pid, Signal,
+    cgroup::Cgroup,
     identity::Host,
     marker::{Cookie, Names},
     procfs,
@@ -38,8 +39,11 @@ use crate::{
 /// Room for a scan, also without optimisation.
 const STACK: usize = 256 * 1024;
 
+/// How often the removal of the run's group is tried, 10 ms apart.
+const REMOVALS: u32 = 100;
+
 /// What the guard is called, as `ps` shows it.
-const NAME: &core::ffi::CStr = c"pidward-guard";
+const NAME: &CStr = c"pidward-guard";
 
 /// How often a parent is asked for where there is no pidfd of it.
 const ASK: Duration = Duration::from_millis(100);
@@ -57,6 +61,8 @@ pub struct Charge<'a> {
     pub grace: Duration,
     /// From then on until the guard gives up.
     pub limit: Duration,
+    /// The group of the run, by the name it has in the one above: everybody in it is ended, and it is removed.
+    pub cgroup: Option<(&'a Cgroup, &'a CStr)>,
 }
 
 /// A guard of the calling process, as that process sees it.
@@ -78,6 +84,9 @@ struct Brief {
     since: u64,
     grace: Duration,
     limit: Duration,
+    /// The name of the run's group, empty where there is none, and what it is in.
+    group: String<256>,
+    above: RawFd,
     supervisor: Pid,
     /// Where its environ begins, which no two programs share by chance; 0 where that may not be known.
     env_start: u64,
@@ -105,12 +114,15 @@ impl Guard {
         let stack = Stack::new(STACK)?;
         let (read, alive) = pipe::pipe_with(pipe::PipeFlags::CLOEXEC)?;
         let pidfd = sys::pidfd_open(supervisor).ok();
+        let name = charge.cgroup.map_or(Ok(""), |(_, name)| name.to_str()).map_err(|_| Errno::EINVAL)?;
         let brief = Brief {
             tree: String::try_from(charge.names.tree).map_err(|_| Errno::E2BIG)?,
             run: charge.run,
             since: own.start_ticks,
             grace: charge.grace,
             limit: charge.limit,
+            group: String::try_from(name).map_err(|_| Errno::E2BIG)?,
+            above: charge.cgroup.map_or(-1, |(above, _)| above.as_fd().as_raw_fd()),
             supervisor,
             env_start: own.env_start,
             alive: read.as_raw_fd(),
@@ -168,11 +180,25 @@ impl Guard {
 fn run(brief: &Brief) -> ! {
     // Where it stands is the supervisor's stack.
     let brief = brief.clone();
-    let Some(host) = settle(&brief) else { sys::exit_group(1) };
+    let Some((host, above)) = settle(&brief) else { sys::exit_group(1) };
     wait(&brief, &host);
     let (names, scope, proof) = brief.whom();
+    let mut name = brief.group.clone();
+    let name = name.push('\0').ok().and_then(|()| CStr::from_bytes_with_nul(name.as_bytes()).ok());
+    let above = above.zip(name);
+    let group = above.as_ref().and_then(|(above, name)| above.open(name).ok());
     // Nobody is left to hear of survivors; the next start of the supervisor finds them.
-    let _ = sweep::end_all(&host, &names, scope, proof, brief.grace, brief.limit, |_| true);
+    let times = (brief.grace, brief.limit);
+    let _ = sweep::end_all(&host, &names, scope, proof, group.as_ref(), times, |_| true);
+    if let Some((above, name)) = above {
+        // Busy for some milliseconds after the last one's end.
+        for _ in 0..REMOVALS {
+            if above.remove(name) != Err(Errno::EBUSY) {
+                break;
+            }
+            let _ = sys::readable([], Duration::from_millis(10));
+        }
+    }
     sys::exit_group(0)
 }
 
@@ -184,10 +210,12 @@ impl Brief {
 }
 
 /// Lets go of everything that was the supervisor's. `None`: it would hold its files, or could not see whom to end.
-fn settle(brief: &Brief) -> Option<Host> {
+fn settle(brief: &Brief) -> Option<(Host, Option<Cgroup>)> {
     // Refused ones leave a guard that is easier to hit, and still a guard.
     let _ = (sys::setsid(), sys::chdir(c"/"), sys::set_name(NAME), spawn::oom_score(b"-1000"));
-    if !spawn::close_all_but(brief.alive.min(brief.pidfd), brief.alive.max(brief.pidfd)) {
+    let above = (brief.above >= 0).then(|| Cgroup::again(brief.above)).flatten();
+    let kept = [brief.alive, brief.pidfd, above.as_ref().map_or(-1, |above| above.as_fd().as_raw_fd())];
+    if !spawn::close_all_but(kept) {
         return None;
     }
     let host = Host::look();
@@ -204,7 +232,7 @@ fn settle(brief: &Brief) -> Option<Host> {
         }
     })
     .ok()?;
-    Some(host)
+    Some((host, above))
 }
 
 /// The addresses of a map that can be written to, is shared with nobody and backed by no file; proc_pid_maps(5).

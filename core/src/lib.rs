@@ -36,7 +36,6 @@ mod sys;
 mod fd;
 
 // Values: numbers that cannot be wrong.
-pub mod duration;
 mod errno;
 mod id;
 pub mod name;

@@ -13,6 +13,7 @@ use core::time::Duration;
 
 use crate::{
     Id128, Pid, Signal,
+    cgroup::Cgroup,
     identity::{Host, Process},
     marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
     procfs::{Environ, Proc, ProcDir, ProcError, Stat},
@@ -99,7 +100,9 @@ pub fn each(
 
 /// Ends every process within the scope that proves to be ours and that `take` agrees to: SIGTERM (with SIGCONT), SIGKILL after `grace`;
 /// each also to the group that it leads, where the kernel can do that safely. `true` when nobody is left: two scans in a row were
-/// quiet and found nobody. It gives up when `limit` has passed after the grace, and then asks `take` about whoever is left.
+/// quiet and found nobody. It gives up when `limit` has passed after the grace.
+///
+/// With a `leaf` also everybody in it, whatever they carry.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -108,8 +111,8 @@ pub fn end_all(
     names: &Names<'_>,
     scope: Scope,
     proof: Proof<'_>,
-    grace: Duration,
-    limit: Duration,
+    leaf: Option<&Cgroup>,
+    (grace, limit): (Duration, Duration),
     mut take: impl FnMut(&Process) -> bool,
 ) -> Result<bool, ProcError> {
     let began = sys::monotonic();
@@ -124,6 +127,20 @@ pub fn end_all(
             (false, true) => &[],
         };
         let mut found = false;
+        if let (Some(leaf), Ok(proc)) = (leaf, host.proc()) {
+            // One that cannot be asked has been removed.
+            found |= leaf.is_populated().unwrap_or(false);
+            if kill && found {
+                let _ = leaf.kill(proc);
+            } else if !asked {
+                leaf.members(proc, |process, _| {
+                    // Carriers get it below, and once is enough: the second is often taken for impatience.
+                    if one(host, names, process.pid(), proof).is_none() {
+                        signals.iter().for_each(|signal| _ = process.signal(*signal));
+                    }
+                });
+            }
+        }
         let seen = each(host, names, scope, proof, |member| {
             if let Member::Ours(process, stat, _) = member
                 && take(process)

@@ -11,7 +11,7 @@ use pidward_core::{
     sweep::{self, Member, Proof, Scope, Seen},
 };
 
-use crate::{members, report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
+use crate::{leaves::Home, members, report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
 
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;
@@ -174,13 +174,19 @@ impl Looks {
 
 /// Stops whoever still carries the run entry of a spawner, when its children have been stopped: what ended ones left behind, and what
 /// supervisors further down did. SIGTERM (with SIGCONT), SIGKILL after `grace`. Who is left, but for those that are `known` to be.
-pub(crate) fn stop_strays(ground: &Ground, grace: Duration, known: &[Survivor]) -> Vec<Survivor> {
+pub(crate) fn stop_strays(
+    ground: &Ground,
+    home: Option<&Home>,
+    grace: Duration,
+    known: &[Survivor],
+) -> Vec<Survivor> {
     let (scope, proof) = (Scope::Since(ground.since()), Proof::Cookie(ground.run_cookie()));
     let is_stray = |pid: Pid| !known.iter().any(|known| known.pid == pid.get());
     let (host, names) = (ground.host(), ground.names());
+    let group = home.map(Home::group);
     let mut left = Vec::new();
-    let ended =
-        sweep::end_all(host, &names, scope, proof, grace, KILL_LIMIT, |process| is_stray(process.pid()));
+    let times = (grace, KILL_LIMIT);
+    let ended = sweep::end_all(host, &names, scope, proof, group, times, |process| is_stray(process.pid()));
     if ended == Ok(false) {
         // On a machine that is never quiet there may be nobody all the same.
         let _ = sweep::each(host, &names, scope, proof, |member| match member {

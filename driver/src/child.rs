@@ -14,6 +14,7 @@ use std::{
 use crate::{
     drain::Drain,
     identity::{Identity, unreadable},
+    leaves::CgroupGuard,
     prepare::ParentEnds,
     report::StopReport,
     spawner::{Ended, Entry, Shared, end_tree, lock},
@@ -85,6 +86,12 @@ impl Child {
         self.check_ours()?;
         let host = self.entry.ground.host();
         host.identity(&self.entry.child, self.entry.about.nonce).map(Identity).map_err(unreadable)
+    }
+
+    /// Its cgroup leaf, if the spawner [makes](crate::SpawnerBuilder::cgroup) such.
+    pub fn cgroup(&self) -> Option<CgroupGuard> {
+        let leaf = Arc::clone(self.entry.about.leaf.as_ref()?);
+        Some(CgroupGuard { leaf, ground: Arc::clone(&self.entry.ground), pid: self.entry.pid() })
     }
 
     /// By which mechanisms the kernel kept each promise of this spawn.

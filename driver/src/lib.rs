@@ -7,6 +7,7 @@ mod command;
 mod drain;
 mod error;
 mod identity;
+mod leaves;
 mod markers;
 mod members;
 mod names;
@@ -23,6 +24,7 @@ pub use child::{Child, ChildState};
 pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
 pub use error::{Limit, SpawnError, SpawnErrorKind};
 pub use identity::{Field, Identity, IdentityError, StopOwned, Verdict, Why, is_running, verify};
+pub use leaves::{CgroupGuard, CgroupPlace};
 pub use markers::{MarkerNames, MarkerNamesError};
 pub use names::{
     AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind,

@@ -34,6 +34,22 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
     left
 }
 
+/// Who lives in the child's leaf and is not among `known`.
+pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> Vec<Survivor> {
+    let mut left = Vec::new();
+    if let (Some(leaf), Ok(proc)) = (&entry.about.leaf, entry.ground.host().proc())
+        && leaf.group().is_populated().unwrap_or(false)
+    {
+        leaf.group().members(proc, |process, stat| {
+            let pid = process.pid().get();
+            if !known.iter().any(|known| known.pid == pid) {
+                left.push(Survivor { pid, state: stat.state.letter().into() });
+            }
+        });
+    }
+    left
+}
+
 /// Somebody who lives, with the state that it shows.
 pub(crate) fn survivor(pid: Pid) -> Survivor {
     Survivor { pid: pid.get(), state: procfs::stat(pid).map_or('?', |stat| stat.state.letter().into()) }

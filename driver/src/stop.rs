@@ -74,15 +74,20 @@ impl Tree for Ours {
         if let Some(kin) = self.entry.kin() {
             looks.signal(kin, signal);
         }
+        self.entry.signal_leaf(signal);
         sent
     }
 
     fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure) {
         let mut left = members::left(&self.entry, ended);
+        let in_leaf = members::in_leaf(&self.entry, &left);
+        let is_leaf_empty = self.entry.about.leaf.is_some() && in_leaf.is_empty();
+        left.extend(in_leaf);
         let Some(kin) = self.entry.kin() else { return (left, Sure::Likely) };
         let (away, sure) = looks.left(kin, after, &left);
         left.extend(away);
-        (left, sure)
+        // The kernel's own word, where nobody was ever seen outside.
+        (left, if is_leaf_empty && sure == Sure::Likely { Sure::Proven } else { sure })
     }
 
     fn status(&self) -> Option<ExitStatus> {

@@ -5,7 +5,12 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use pidward_core::duration::{parse_duration, parse_size};
+
+// A module of the command.
+#[path = "../../driver/src/bin/pidward/amount.rs"]
+mod amount;
+
+use amount::{parse_duration, parse_size};
 
 fn naive(text: &[u8], units: &[(&str, u128)]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;

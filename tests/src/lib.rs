@@ -7,6 +7,7 @@
 //! The programs under `src/bin` are the children of the tests; [`fixture!`] gives the path of one.
 
 pub mod announce;
+pub mod cgroup;
 pub mod child;
 pub mod command;
 pub mod escape;

@@ -91,7 +91,8 @@ pub fn cgroup2() -> Option<std::path::PathBuf> {
     let mut fields = mounts.lines().map(|l| l.split(' '));
     let place =
         fields.find_map(|mut f| Some((f.nth(1)?, f.next()?)).filter(|(_, kind)| *kind == "cgroup2"))?.0;
-    let probe = std::path::Path::new(place).join(format!("pidward-probe-{}", std::process::id()));
+    let probe =
+        std::path::Path::new(place).join(format!("pidward-probe-{}", crate::leftovers::random_word()));
     std::fs::create_dir(&probe).ok()?;
     std::fs::remove_dir(&probe).ok()?;
     Some(place.into())

@@ -25,11 +25,17 @@ use core::ffi::CStr;
 use heapless::String;
 use linux_raw_sys::general as raw;
 use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
+    fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
     fs,
 };
 
-use crate::{Errno, Pid, Signal, fd::Fd, procfs::lines, sys};
+use crate::{
+    Errno, Pid, Signal,
+    fd::Fd,
+    identity::Process,
+    procfs::{Proc, Stat, lines},
+    sys,
+};
 
 /// `CGROUP2_SUPER_MAGIC` (`include/uapi/linux/magic.h`).
 const CGROUP2_MAGIC: fs::FsWord = 0x6367_7270;
@@ -91,6 +97,11 @@ impl Cgroup {
         Cgroup::check(dir.into())
     }
 
+    /// Opens the group of this descriptor once more.
+    pub(crate) fn again(dir: RawFd) -> Option<Cgroup> {
+        Fd::open_at(dir, c".", raw::O_DIRECTORY).ok().map(Cgroup)
+    }
+
     fn check(dir: Fd) -> Result<Cgroup, CgroupError> {
         let system = fs::fstatfs(dir.as_fd()).map_err(Errno::from)?;
         if system.f_type == CGROUP2_MAGIC { Ok(Cgroup(dir)) } else { Err(CgroupError::NoTree) }
@@ -109,6 +120,8 @@ impl Cgroup {
     /// # Errors
     /// [`CgroupError::Threaded`], or what the kernel answered; no group is left then.
     pub fn make(&self, name: &CStr) -> Result<Cgroup, CgroupError> {
+        // Who may make groups may not always put processes into them.
+        Fd::open_at(self.0.raw(), c"cgroup.procs", raw::O_WRONLY)?;
         fs::mkdirat(self.0.as_fd(), name, fs::Mode::from_raw_mode(0o755)).map_err(Errno::from)?;
         let made = self.open(name).and_then(|leaf| {
             let mut text = [0; 64];
@@ -176,33 +189,42 @@ impl Cgroup {
     ///
     /// # Errors
     /// What the kernel answered.
-    pub fn kill(&self) -> Result<(), Errno> {
+    pub fn kill(&self, proc: &Proc) -> Result<(), Errno> {
         match self.write(c"cgroup.kill", b"1") {
             Err(Errno::ENOENT) => {
                 // Who is frozen forks nobody, and dies of SIGKILL all the same.
                 self.write(c"cgroup.freeze", b"1")?;
-                self.kill_members(DEPTH);
+                self.members(proc, |process, _| {
+                    let _ = process.signal(Signal::KILL);
+                });
                 self.write(c"cgroup.freeze", b"0")
             }
             done => done,
         }
     }
 
-    fn kill_members(&self, depth: u32) {
+    /// Gives everybody who lives in it, or in a group below, to `visit`, pinned. Who is outside our pid namespace has no number, and is
+    /// not seen.
+    pub fn members(&self, proc: &Proc, mut visit: impl FnMut(&Process, &Stat)) {
+        self.members_to(proc, &mut visit, DEPTH);
+    }
+
+    fn members_to(&self, proc: &Proc, visit: &mut dyn FnMut(&Process, &Stat), depth: u32) {
         let _ = lines(self.0.as_fd(), c"cgroup.procs", |line| {
             let pid = core::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).and_then(Pid::new);
-            // 0 is somebody outside our pid namespace.
-            let Some(pidfd) = pid.and_then(|pid| sys::pidfd_open(pid).ok()).map(Fd::from) else { return };
+            let Some(dir) = pid.and_then(|pid| proc.listed(pid).ok()) else { return };
+            let Ok(stat) = dir.stat() else { return };
             // Whoever has the number is pinned; if it is listed still, it is the member.
             let mut is_member = false;
             let _ = lines(self.0.as_fd(), c"cgroup.procs", |again| is_member |= again == line);
             if is_member {
-                let _ = sys::signal_pidfd(pidfd.raw(), Some(Signal::KILL), 0);
+                visit(&Process::of_dir(dir), &stat);
             }
         });
+        let Some(depth) = depth.checked_sub(1) else { return };
         self.each(|name| {
-            if let (Some(depth), Ok(below)) = (depth.checked_sub(1), self.open(name)) {
-                below.kill_members(depth);
+            if let Ok(below) = self.open(name) {
+                below.members_to(proc, visit, depth);
             }
         });
     }

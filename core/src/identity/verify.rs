@@ -74,6 +74,18 @@ impl Host {
         Ok(Identity { boot, pid_ns, pid: child.pid(), start_ticks, inode, pgid: child.pgid(), nonce })
     }
 
+    /// The caller itself, to be verified by others.
+    ///
+    /// # Errors
+    /// There is no `/proc` to read it from.
+    pub fn own(&self, nonce: Option<Id128>) -> Result<Identity, ProcError> {
+        let (boot, pid_ns) = self.here?;
+        let pid = Pid::from_raw(sys::getpid()).ok_or(ProcError::Gone)?;
+        let start_ticks = self.proc()?.process(pid)?.stat()?.start_ticks;
+        let inode = sys::pidfd_open(pid).ok().and_then(|pidfd| pidfs_inode(pidfd.as_fd()).ok().flatten());
+        Ok(Identity { boot, pid_ns, pid, start_ticks, inode, pgid: None, nonce })
+    }
+
     /// Whether the process that was written down is there, and has not ended.
     ///
     /// The inode decides where it was written down and can be read. Else the start ticks must be the same and its environ must hold the

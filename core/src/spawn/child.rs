@@ -285,11 +285,12 @@ fn close_others(job: &Job<'_>) -> Done {
     Ok(())
 }
 
-/// Closes every number but two, the lower one first; -1 is none. `false`: it cannot.
-pub(crate) fn close_all_but(low: RawFd, high: RawFd) -> bool {
+/// Closes every number but these; -1 is none. `false`: it cannot.
+pub(crate) fn close_all_but(mut kept: [RawFd; 3]) -> bool {
+    kept.sort_unstable();
     let mut first = 0;
-    let refused = close_below(&mut first, low) | close_below(&mut first, high);
-    !(refused | sys::close_range(first, RawFd::MAX).is_err()) || scan(|fd| fd == low || fd == high)
+    let refused = kept.map(|fd| close_below(&mut first, fd)).contains(&true);
+    !(refused | sys::close_range(first, RawFd::MAX).is_err()) || scan(|fd| kept.contains(&fd))
 }
 
 /// Closes from `first` to below `kept`, which is passed: whether that was refused.

@@ -7,6 +7,7 @@ use std::{
 
 use pidward_core::{
     Pid, Signal,
+    cgroup::Limits,
     spawn::{Credentials, Group, Keep, Plan, Rlimit},
 };
 
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     /// Further descriptors, sorted by number, each number once.
     pub(crate) passed: Vec<(u32, Arc<OwnedFd>)>,
     pub(crate) rlimits: Vec<Rlimit>,
+    /// Of the leaf.
+    pub(crate) limits: Limits,
     pub(crate) nice: Option<i32>,
     pub(crate) oom_score_adj: Option<i16>,
     pub(crate) groups: Option<Vec<u32>>,
@@ -88,6 +91,7 @@ impl Default for Settings {
             cgroup: None,
             passed: Vec::new(),
             rlimits: Vec::new(),
+            limits: Limits::default(),
             nice: None,
             oom_score_adj: None,
             groups: None,
@@ -119,6 +123,9 @@ impl Settings {
         }
         if self.passed.last().is_some_and(|(number, _)| *number >= i32::MAX as u32) {
             return Err("the number of a passed descriptor is too high");
+        }
+        if self.limits.cpu_weight.is_some_and(|weight| !(1..=10_000).contains(&weight)) {
+            return Err("the share of the processor is 1 to 10000");
         }
         if self.nice.is_some_and(|nice| !(-20..=19).contains(&nice)) {
             return Err("niceness is -20 to 19");

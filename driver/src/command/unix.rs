@@ -104,6 +104,18 @@ impl Command {
         /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
         service(service: &ServiceName) => service = Some(service.clone());
 
+        /// How many bytes of memory the child and all that it starts may use together. Past that the out-of-memory killer takes one of them.
+        ///
+        /// This and the next two need a leaf ([`SpawnerBuilder::cgroup`](crate::SpawnerBuilder::cgroup)) and the controller enabled
+        /// for it; else the spawn fails ([`SpawnErrorKind::Unsupported`]).
+        memory_limit(bytes: u64) => settings.limits.memory = Some(bytes);
+
+        /// How many processes and threads the child and all that it starts may be together. One more is refused with `EAGAIN`.
+        process_limit(count: u64) => settings.limits.pids = Some(count);
+
+        /// Share of the processor against others beside its leaf, 1 to 10,000; 100 is the usual.
+        cpu_weight(weight: u64) => settings.limits.cpu_weight = Some(weight);
+
         /// Niceness, -20 to 19.
         nice(nice: i32) => settings.nice = Some(nice);
 

@@ -12,6 +12,7 @@ use std::{
 
 use pidward_core::{
     Errno,
+    cgroup::CgroupError,
     spawn::{self, Step},
 };
 
@@ -117,6 +118,19 @@ impl SpawnError {
         let mut error = SpawnError::new(SpawnErrorKind::Nul, program);
         error.0.place = place;
         error
+    }
+
+    /// Limits were asked for that no leaf can have.
+    pub(crate) fn unlimited(program: &OsStr, error: Option<CgroupError>) -> SpawnError {
+        let mut refused = SpawnError::new(SpawnErrorKind::Unsupported, program);
+        refused.0.words = match error {
+            None => "a limit on the child's tree needs a cgroup leaf, and there is none",
+            Some(CgroupError::NoController(_)) => {
+                "a limit on the child's tree needs its controller enabled for cgroup leaves here"
+            }
+            Some(_) => "a limit on the child's tree cannot be set: its cgroup leaf may not be changed",
+        };
+        refused
     }
 
     /// The kernel refused what is needed before the clone.

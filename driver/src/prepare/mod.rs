@@ -17,6 +17,7 @@ use std::{
 
 use pidward_core::{
     Errno,
+    cgroup::Limits,
     image::{self, PackError},
     marker::Names,
     signal,
@@ -37,6 +38,7 @@ pub(crate) use strings::{Strings, tables};
 use crate::{
     command::{Command, Settings},
     error::SpawnError,
+    leaves::Leaf,
     names::ChildKind,
     spawner::About,
     stdio::{ChildStderr, ChildStdin, ChildStdout, Kind, Stdio},
@@ -128,7 +130,7 @@ impl Prepared {
         let mask = settings.keep_mask.then(signal::blocked).transpose();
         let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
         let name = cmd.service.clone().map(|service| (cmd.kind.unwrap_or(ChildKind::Task), service));
-        let about = About { kill_on_drop: cmd.kill_on_drop, nonce: None, name };
+        let about = About { kill_on_drop: cmd.kill_on_drop, name, ..About::default() };
         Ok((Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask }, ends))
     }
 
@@ -174,6 +176,18 @@ impl Prepared {
     /// The paths that exec tries, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// What the members of the child's leaf may use together.
+    pub(crate) fn limits(&self) -> Limits {
+        self.settings.limits
+    }
+
+    /// The child will be in this leaf.
+    pub(crate) fn set_leaf(&mut self, leaf: Leaf) -> io::Result<()> {
+        self.settings.cgroup = Some(Arc::new(leaf.dir()?));
+        self.about.leaf = Some(Arc::new(leaf));
+        Ok(())
     }
 
     /// The cgroup that the child is charged to, where it is not ours.

@@ -5,7 +5,7 @@ use std::{error::Error, io, time::Duration};
 use pidward_core::Id128;
 
 use super::Spawner;
-use crate::markers::MarkerNames;
+use crate::{leaves::CgroupPlace, markers::MarkerNames};
 
 /// What happens to detached children when the last handle of their spawner is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) spin: Duration,
     pub(crate) grace: Duration,
     pub(crate) guard: bool,
+    pub(crate) cgroup: CgroupPlace,
     pub(crate) on_last_drop: OnLastDrop,
     /// How long an extra thread without children waits for work.
     pub(crate) idle: Duration,
@@ -40,6 +41,7 @@ impl Default for Config {
             spin: Duration::ZERO,
             grace: Duration::from_secs(5),
             guard: true,
+            cgroup: CgroupPlace::Off,
             on_last_drop: OnLastDrop::Stop,
             idle: Duration::from_secs(1),
         }
@@ -94,6 +96,14 @@ impl SpawnerBuilder {
         /// the spawner early. Where there can be none (no `/proc`, children made in another pid namespace) a warning says so, once.
         guard(on: bool) => config.guard = on;
 
+        /// Where children get cgroup v2 leaves of their own. Default: nowhere.
+        ///
+        /// Nobody leaves a leaf by itself, whatever becomes of group, session, parent and environ: a stop takes everybody in it, and the kernel
+        /// says when nobody is left. It costs making and removing a directory for each child. Groups that dead supervisors have left in the
+        /// same place are removed when the spawner starts; who is left in one is ended, if it is of the same
+        /// [installation](Self::installation). A command with a [`cgroup`](crate::Command::cgroup) of its own gets no leaf.
+        cgroup(place: CgroupPlace) => config.cgroup = place;
+
         /// What the drop of the last handle does to detached children. Default: stop them.
         on_last_drop(what: OnLastDrop) => config.on_last_drop = what;
 
@@ -111,7 +121,8 @@ impl SpawnerBuilder {
     ///
     /// # Errors
     /// No thread, descriptor or memory to be had; a kernel below Linux 5.4 (`ErrorKind::Unsupported`);
-    /// [`MarkerNamesError`](crate::MarkerNamesError) or an installation that is no id (`ErrorKind::InvalidInput`).
+    /// [`MarkerNamesError`](crate::MarkerNamesError), an installation that is no id, or a [cgroup](Self::cgroup) that is none or may not be
+    /// changed (`ErrorKind::InvalidInput`).
     pub fn build(self) -> io::Result<Spawner> {
         let invalid =
             |error: Box<dyn Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidInput, error);

@@ -13,7 +13,7 @@ use pidward_core::{
     reap::{Exit, ReapError},
     signal::{GroupMeans, SignalError},
     spawn,
-    sweep::Proof,
+    sweep::{self, Proof},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -204,6 +204,27 @@ impl Entry {
         let (ground, group) = (&*self.ground, self.child.pgid());
         let (nonce, by) = (self.about.nonce?, Proof::Cookie(ground.run_cookie()));
         Some(Kin { ground, nonce, pid: self.pid(), group, since: ground.since(), by })
+    }
+
+    /// Sends a signal to those in its leaf that neither its group nor what they carry shows; SIGKILL to all in it.
+    pub(crate) fn signal_leaf(&self, signal: Signal) {
+        let (Some(leaf), Some(nonce)) = (&self.about.leaf, self.about.nonce) else { return };
+        let (host, group) = (self.ground.host(), self.child.pgid().map(Pid::raw));
+        let Ok(proc) = host.proc() else { return };
+        if signal == Signal::KILL {
+            if let Err(e) = leaf.group().kill(proc) {
+                say!(warn, "SIGKILL to the cgroup of process {}: {e}", self.pid());
+            }
+            return;
+        }
+        leaf.group().members(proc, |process, stat| {
+            let names = self.ground.names();
+            if Some(stat.pgrp) != group
+                && sweep::one(host, &names, process.pid(), Proof::Nonce(nonce)).is_none()
+            {
+                let _ = process.signal(signal);
+            }
+        });
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.

@@ -1,6 +1,11 @@
 //! What a spawner and each of its children need to know processes by.
 
-use std::{io, process, sync::OnceLock, thread, time::Duration};
+use std::{
+    io, process,
+    sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
+};
 
 use pidward_core::{
     Id128, Pid,
@@ -10,6 +15,7 @@ use pidward_core::{
 };
 
 use crate::{
+    leaves::Leaf,
     markers::MarkerNames,
     names::{ChildKind, ServiceName},
 };
@@ -50,9 +56,12 @@ impl Ground {
     }
 
     /// A fresh nonce for a spawn.
-    pub(super) fn nonce(&self) -> io::Result<Id128> {
-        let installation = self.own.as_ref().map_or(Id128::from_bytes([0; 16]), |own| own.run.installation);
-        Run::nonce(installation).map_err(|e| io::Error::from_raw_os_error(e.raw()))
+    pub(crate) fn nonce(&self) -> io::Result<Id128> {
+        Run::nonce(self.installation()).map_err(|e| io::Error::from_raw_os_error(e.raw()))
+    }
+
+    pub(crate) fn installation(&self) -> Id128 {
+        self.own.as_ref().map_or(Id128::from_bytes([0; 16]), |own| own.run.installation)
     }
 
     /// By which a child of this installation is known.
@@ -109,6 +118,7 @@ pub(crate) struct About {
     pub(crate) kill_on_drop: bool,
     /// Of this one spawn.
     pub(crate) nonce: Option<Id128>,
+    pub(crate) leaf: Option<Arc<Leaf>>,
     pub(crate) name: Option<(ChildKind, ServiceName)>,
 }
 

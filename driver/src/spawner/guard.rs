@@ -85,6 +85,7 @@ impl Watch {
 impl Shared {
     fn start_guard(&self) -> Result<Guard, pidward_core::Errno> {
         let (names, run) = (self.ground.names(), self.ground.run());
-        Guard::start(&Charge { names, run, grace: self.config.grace, limit: KILL_LIMIT })
+        let cgroup = self.home.as_ref().map(|home| home.place());
+        Guard::start(&Charge { names, run, grace: self.config.grace, limit: KILL_LIMIT, cgroup })
     }
 }

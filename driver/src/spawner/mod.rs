@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{Errno, Id128, spawn::Step};
+use pidward_core::{Id128, spawn::Step};
 
 use crate::{
     carriers::stop_strays,
@@ -153,7 +153,8 @@ impl Spawner {
         let began = Instant::now();
         let mut report = stop::run(shared, &shared.children(), grace);
         let known: Vec<_> = report.survivors().collect();
-        report.strays = stop_strays(&shared.ground, grace.saturating_sub(began.elapsed()), &known);
+        let home = shared.home.as_deref();
+        report.strays = stop_strays(&shared.ground, home, grace.saturating_sub(began.elapsed()), &known);
         report
     }
 
@@ -194,7 +195,7 @@ impl Spawner {
             return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
         }
         let (mut prepared, ends) = Prepared::new(cmd, stdio, &shared.ground.names())?;
-        shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
+        shared.stamp(&mut prepared)?;
         let patience = cmd.deadline.or(shared.config.deadline);
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
         let ask = Ask::new(prepared);
@@ -308,14 +309,8 @@ fn spawn_here(shared: &Arc<Shared>, cmd: &Command, stdio: DefaultStdio) -> Resul
         return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
     }
     let (mut prepared, ends) = Prepared::new(cmd, stdio, &shared.ground.names())?;
-    shared.stamp(&mut prepared).map_err(|e| unstamped(&prepared, &e))?;
+    shared.stamp(&mut prepared)?;
     let child = thread_main::spawn_here(&mut prepared)?;
     let entry = shared.adopt(child, cmd.get_program(), &Arc::default(), prepared.about)?;
     Ok(Child::new(entry, Arc::clone(shared), ends))
-}
-
-/// No randomness to be had for a nonce.
-fn unstamped(prepared: &Prepared, error: &io::Error) -> SpawnError {
-    let errno = error.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::ENOSYS);
-    SpawnError::preparing(prepared.program(), errno)
 }

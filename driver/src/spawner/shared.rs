@@ -14,6 +14,7 @@ use std::{
 
 use pidward_core::{
     Id128, Signal,
+    cgroup::Limits,
     signal::{self, GroupMeans},
     spawn,
 };
@@ -30,7 +31,13 @@ use super::{
     guard::Watch,
     queue::{Queue, lock},
 };
-use crate::{error::SpawnError, markers::MarkerNames, prepare::Prepared, say::say};
+use crate::{
+    error::SpawnError,
+    leaves::{self, CgroupPlace, Home, Leaf},
+    markers::MarkerNames,
+    prepare::Prepared,
+    say::say,
+};
 
 /// The key of the events thread's own wake-up; children count from 1.
 pub(super) const WAKE: u64 = 0;
@@ -48,6 +55,8 @@ pub(crate) struct Shared {
     pub(super) queue: Queue,
     pub(super) means: GroupMeans,
     pub(crate) ground: Arc<Ground>,
+    /// Where its children have their leaves.
+    pub(crate) home: Option<Arc<Home>>,
     children: Mutex<HashMap<u64, Arc<Entry>>>,
     pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
     pub(super) joins: Mutex<Vec<JoinHandle<()>>>,
@@ -73,11 +82,14 @@ impl Shared {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        let ground = Ground::of_spawner(names, installation)?;
+        let home = home(&ground, &config.cgroup)?;
         Ok(Shared {
             queue: Queue::new(config.queue),
             config,
             means: signal::group_means(),
-            ground: Arc::new(Ground::of_spawner(names, installation)?),
+            ground: Arc::new(ground),
+            home: home.map(Arc::new),
             children: Mutex::default(),
             lanes: Mutex::default(),
             joins: Mutex::default(),
@@ -270,14 +282,54 @@ impl Shared {
         }
     }
 
-    /// Sets what every child of this spawner carries.
-    pub(super) fn stamp(&self, prepared: &mut Prepared) -> io::Result<()> {
+    /// Sets what every child of this spawner carries, and makes its leaf.
+    pub(super) fn stamp(&self, prepared: &mut Prepared) -> Result<(), SpawnError> {
         let (name, value) = self.ground.entry();
         prepared.stamp(name, value);
-        let nonce = self.ground.nonce()?;
+        // There may be no randomness to be had.
+        let failed = |error: &io::Error| {
+            let errno = error.raw_os_error().and_then(pidward_core::Errno::from_raw);
+            SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::ENOSYS))
+        };
+        let nonce = self.ground.nonce().map_err(|e| failed(&e))?;
         prepared.about.nonce = Some(nonce);
         prepared.stamp(self.ground.names().nonce, &nonce.to_string());
-        Ok(())
+        let limits = prepared.limits();
+        let is_limited = limits != Limits::default();
+        let leaf = match &self.home {
+            _ if prepared.cgroup().is_some() => None,
+            Some(home) => Some(Leaf::make(home, nonce, &limits)),
+            None => None,
+        };
+        match leaf {
+            Some(Ok(leaf)) => prepared.set_leaf(leaf).map_err(|e| failed_leaf(prepared, &e)),
+            None if is_limited => Err(SpawnError::unlimited(prepared.program(), None)),
+            Some(Err(e)) if is_limited => Err(SpawnError::unlimited(prepared.program(), Some(e))),
+            Some(Err(e)) => {
+                say!(warn, "a child gets no cgroup leaf: {}", leaves::words(e));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed_leaf(prepared: &Prepared, error: &io::Error) -> SpawnError {
+    let errno = error.raw_os_error().and_then(pidward_core::Errno::from_raw);
+    SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::EIO))
+}
+
+/// The group of the run; none where that may be, with a word in the log.
+fn home(ground: &Ground, place: &CgroupPlace) -> io::Result<Option<Home>> {
+    match Home::make(ground, place) {
+        Err(e) if matches!(place, CgroupPlace::At(_)) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, leaves::words(e)))
+        }
+        Err(e) => {
+            say!(info, "no cgroup leaves: {}", leaves::words(e));
+            Ok(None)
+        }
+        Ok(home) => Ok(home),
     }
 }
 

@@ -150,6 +150,7 @@ pub(crate) fn end_tree(entry: &Entry) {
     if let Some(kin) = entry.kin() {
         Looks::new().signal(kin, Signal::KILL);
     }
+    entry.signal_leaf(Signal::KILL);
 }
 
 thread_local! {

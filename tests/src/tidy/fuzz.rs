@@ -3,7 +3,7 @@
 use super::{Files, mask};
 
 /// The parsers and rules that are never without a target.
-const WANTED: [&str; 11] = [
+const WANTED: [&str; 14] = [
     "stat",
     "status",
     "environ",
@@ -15,6 +15,9 @@ const WANTED: [&str; 11] = [
     "path_search",
     "duration",
     "service_name",
+    "cgroup_line",
+    "mountinfo",
+    "cgroup_events",
 ];
 
 /// Each target of `fuzz/Cargo.toml` is there, asserts something and has a first corpus; each file is listed.

@@ -88,6 +88,17 @@ fn run() -> Command {
             value("env", "NAME=VALUE", "Sets a variable; may be repeated").action(ArgAction::Append),
             flag("clear-env", "Starts from an empty environment"),
             flag("no-new-privs", "Exec grants no rights (set-id bits, file capabilities) any more"),
+            value(
+                "cgroup",
+                "WHERE",
+                "A cgroup v2 leaf for the program: auto, off, or below this group [default: auto]",
+            ),
+            value(
+                "memory",
+                "SIZE",
+                "Memory of the program and all it starts, as 64K, 512M, 2G; needs a leaf",
+            ),
+            value("pids", "N", "Processes and threads of all of them; needs a leaf"),
             flag(
                 "no-guard",
                 "No guard: a crash of pidward itself then ends the program alone, not what it started",

@@ -8,9 +8,11 @@ use std::{
 
 use clap::ArgMatches;
 use log::LevelFilter;
-use pidward_core::duration::{AmountError, parse_duration};
 
-use crate::output;
+use crate::{
+    amount::{AmountError, parse_duration, parse_size},
+    output,
+};
 
 /// The value of an option, with what the person called it.
 pub(crate) fn given(matches: &ArgMatches, option: &str, variable: &str) -> Option<(OsString, String)> {
@@ -30,6 +32,14 @@ pub(crate) fn duration(value: &OsStr, of: &str) -> Result<Duration, String> {
     parse_duration(value.as_bytes()).map_err(|e| match e {
         AmountError::TooLarge => invalid(value, of, "less: it does not fit"),
         _ => invalid(value, of, "a duration as 250ms, 5s, 2m or 1h"),
+    })
+}
+
+/// A size as the command takes them, in bytes.
+pub(crate) fn size(value: &OsStr, of: &str) -> Result<u64, String> {
+    parse_size(value.as_bytes()).map_err(|e| match e {
+        AmountError::TooLarge => invalid(value, of, "less: it does not fit"),
+        _ => invalid(value, of, "a size as 64K, 512M or 2G"),
     })
 }
 

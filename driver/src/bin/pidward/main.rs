@@ -7,6 +7,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
+mod amount;
 mod args;
 mod doctor;
 mod environ;

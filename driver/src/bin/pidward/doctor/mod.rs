@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use pidward::{Command, Mechanism, Spawner, Stdio};
+use pidward::{CgroupPlace, Command, Mechanism, Spawner, Stdio};
 use pidward_core::{
     identity::Host,
     probe::{Pidfds, pidfds},
@@ -39,6 +39,8 @@ struct Found {
     mechanism: Mechanism,
     /// There is a guard.
     guard: bool,
+    /// The program had a cgroup leaf.
+    leaf: bool,
     pidfds: Pidfds,
     /// Why processes cannot be known by what `/proc` says of them; `None` where they can.
     here: Option<ProcError>,
@@ -53,14 +55,14 @@ fn examine() -> Vec<Row> {
             let mut command = Command::new(own);
             command.args([args::DOCTOR, "--version"]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let spawner = Spawner::new()?;
+            let spawner = Spawner::builder().cgroup(CgroupPlace::Auto).build()?;
             let mut child = spawner.spawn(&command)?;
             child.wait()?;
-            Ok((child.mechanism(), spawner.guard_pid().is_some()))
+            Ok((child.mechanism(), spawner.guard_pid().is_some(), child.cgroup().is_some()))
         });
     match spawned {
-        Ok((mechanism, guard)) => {
-            rows::of(&Found { mechanism, guard, pidfds: pidfds(), here: Host::look().here().err() })
+        Ok((mechanism, guard, leaf)) => {
+            rows::of(&Found { mechanism, guard, leaf, pidfds: pidfds(), here: Host::look().here().err() })
         }
         Err(error) => vec![rows::no_spawn(&error)],
     }

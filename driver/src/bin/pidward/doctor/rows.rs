@@ -54,7 +54,7 @@ pub(super) struct Row {
 type Words = (&'static str, Rank, &'static str, &'static str);
 
 pub(super) fn of(found: &Found) -> Vec<Row> {
-    let Found { mechanism, guard, pidfds, here } = found;
+    let Found { mechanism, guard, leaf, pidfds, here } = found;
     [
         ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
         ("a signal reaches the child and nobody who has its number later", signal(mechanism.pidfd, *pidfds)),
@@ -65,6 +65,7 @@ pub(super) fn of(found: &Found) -> Vec<Row> {
         ("a process of another supervisor is told by its environment", named(*here)),
         ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
         ("what the child has started ends when its supervisor does", guarded(*guard, *pidfds, *here)),
+        ("whoever descends from the child is found, whatever it does to itself", found_by(*leaf, *here)),
         ("the child gets no descriptor but those passed to it", closing(mechanism.closing)),
     ]
     .into_iter()
@@ -256,6 +257,22 @@ fn guarded(guard: bool, pidfds: Pidfds, here: Option<ProcError>) -> Words {
             "a guard process cannot be made: children begin a pid namespace, or a limit or a filter refuses the fork",
             "start the supervisor inside the pid namespace, or raise the limit",
         ),
+    }
+}
+
+fn found_by(leaf: bool, here: Option<ProcError>) -> Words {
+    match (leaf, here) {
+        (true, _) => ("a cgroup v2 leaf", Rank::First, "", ""),
+        (false, None) => (
+            "its group, and the run in its environment",
+            Rank::Fallback,
+            "no cgroup v2 group of ours may be changed: not mounted, read-only, or not delegated",
+            "delegate a group (systemd: Delegate=yes); else who leaves its group and loses its environment is not found",
+        ),
+        (false, Some(error)) => {
+            let (_, rank, why, todo) = no_proc(error);
+            ("its group alone", rank, why, todo)
+        }
     }
 }
 

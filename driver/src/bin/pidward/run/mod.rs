@@ -3,10 +3,10 @@
 //! One loop on the main thread waits for signals (all are blocked and read from a descriptor, from before the program
 //! starts: also as pid 1, where a signal without a taker is thrown away), for the program's end, and for times.
 
-use std::{os::fd::OwnedFd, process::ExitStatus};
+use std::{io::ErrorKind, os::fd::OwnedFd, process::ExitStatus};
 
 use clap::ArgMatches;
-use pidward::{Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
+use pidward::{CgroupPlace, Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
 use pidward_core::signal::{self, SignalFd};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -37,8 +37,14 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
-    let spawner = Spawner::builder().grace(options.grace).guard(options.guard).build();
-    let spawner = spawner.map_err(|e| Fault::run(format!("the spawner cannot start: {e}")))?;
+    let spawner = Spawner::builder().grace(options.grace).guard(options.guard).cgroup(options.cgroup.clone());
+    let spawner = spawner.build().map_err(|e| match (&options.cgroup, e.kind()) {
+        (CgroupPlace::At(path), ErrorKind::InvalidInput) => {
+            let expected = format!("a cgroup v2 group to make leaves in: {e}");
+            Fault::run(environ::invalid(path.as_os_str(), "--cgroup", &expected))
+        }
+        _ => Fault::run(format!("the spawner cannot start: {e}")),
+    })?;
     // The C library lets go of the two signals it keeps for itself (32 and 33) where it starts a thread.
     block()?;
     let child = match spawner.spawn(&command) {
@@ -83,6 +89,12 @@ impl Options {
         }
         if let Some(dir) = &self.chdir {
             command.current_dir(dir);
+        }
+        if let Some(bytes) = self.memory {
+            command.memory_limit(bytes);
+        }
+        if let Some(count) = self.pids {
+            command.process_limit(count);
         }
         if let Some(gid) = self.gid() {
             command.gid(gid);

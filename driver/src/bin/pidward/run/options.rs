@@ -11,11 +11,11 @@ use std::{
 };
 
 use clap::ArgMatches;
-use pidward::{ChildKind, ServiceName, ServiceNameError};
+use pidward::{CgroupPlace, ChildKind, ServiceName, ServiceNameError};
 
 use super::users::{self, User};
 use crate::{
-    environ::{duration, given, invalid},
+    environ::{duration, given, invalid, size},
     names,
 };
 
@@ -38,6 +38,9 @@ pub(super) struct Options {
     pub(super) clear_env: bool,
     pub(super) no_new_privs: bool,
     pub(super) guard: bool,
+    pub(super) cgroup: CgroupPlace,
+    pub(super) memory: Option<u64>,
+    pub(super) pids: Option<u64>,
     pub(super) timeout: Option<Duration>,
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
@@ -67,6 +70,9 @@ impl Options {
             clear_env: matches.get_flag("clear-env"),
             no_new_privs: matches.get_flag("no-new-privs"),
             guard: !matches.get_flag("no-guard"),
+            cgroup: one("cgroup").map_or(Ok(CgroupPlace::Auto), |place| cgroup(place))?,
+            memory: one("memory").map(|value| size(value, "--memory")).transpose()?,
+            pids: one("pids").map(|value| count(value)).transpose()?,
             timeout: one("timeout").map(|value| duration(value, "--timeout")).transpose()?,
             args: words.collect(),
             program,
@@ -112,6 +118,21 @@ fn descriptor(value: &OsStr) -> Result<u32, String> {
     number
         .filter(|number| (3..i32::MAX as u32).contains(number))
         .ok_or_else(|| invalid(value, "--pass-fd", "the number of an open descriptor, 3 or higher"))
+}
+
+fn cgroup(value: &OsStr) -> Result<CgroupPlace, String> {
+    match value.to_str() {
+        Some("auto") => Ok(CgroupPlace::Auto),
+        Some("off") => Ok(CgroupPlace::Off),
+        _ if Path::new(value).is_absolute() => Ok(CgroupPlace::At(value.into())),
+        _ => Err(invalid(value, "--cgroup", "auto, off or an absolute path")),
+    }
+}
+
+fn count(value: &OsStr) -> Result<u64, String> {
+    let number = value.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+    number.ok_or_else(|| invalid(value, "--pids", "a number, 1 or higher"))
 }
 
 fn directory(value: &OsStr) -> Result<PathBuf, String> {

@@ -215,6 +215,9 @@ impl Supervision {
     }
 
     fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
+        if let Some(killed @ 1..) = self.child.cgroup().and_then(|leaf| leaf.oom_kills()) {
+            output::complain(&format!("out of memory: the kernel ended {killed} of the program's processes"));
+        }
         if tell_survivors(report) {
             return Ok(super::SURVIVED);
         }

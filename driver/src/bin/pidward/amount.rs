@@ -5,14 +5,14 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+#[path = "amount/tests.rs"]
 mod tests;
 
 use core::time::Duration;
 
 /// Why a text is no duration or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AmountError {
+pub(crate) enum AmountError {
     /// It does not begin with a digit.
     NoNumber,
     /// What follows the digits is no unit.
@@ -25,7 +25,7 @@ pub enum AmountError {
 ///
 /// # Errors
 /// [`AmountError`].
-pub fn parse_duration(text: &[u8]) -> Result<Duration, AmountError> {
+pub(crate) fn parse_duration(text: &[u8]) -> Result<Duration, AmountError> {
     let (number, unit) = split(text)?;
     let milliseconds: u64 = match unit {
         b"ms" => 1,
@@ -41,7 +41,7 @@ pub fn parse_duration(text: &[u8]) -> Result<Duration, AmountError> {
 ///
 /// # Errors
 /// [`AmountError`].
-pub fn parse_size(text: &[u8]) -> Result<u64, AmountError> {
+pub(crate) fn parse_size(text: &[u8]) -> Result<u64, AmountError> {
     let (number, unit) = split(text)?;
     let bytes: u64 = match unit {
         b"K" => 1 << 10,

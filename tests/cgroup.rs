@@ -1,0 +1,287 @@
+//! Cgroup leaves: whoever descends from a child is in its leaf, whatever it does to itself; and what cannot have one works without.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process,
+    time::{Duration, Instant},
+};
+
+use pidward::{CgroupPlace, Child, Command, Rung, SpawnErrorKind, Spawner};
+use pidward_tests::{
+    announce::Board,
+    cgroup::{Place, groups},
+    command,
+    files::TempDir,
+    fixture, in_child,
+    leftovers::NoLeftovers,
+    need, os, proc,
+    rounds::rounds,
+    seccomp::Filter,
+};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn at(place: &Place) -> CgroupPlace {
+    CgroupPlace::At(place.path().into())
+}
+
+fn spawner(place: CgroupPlace) -> Spawner {
+    Spawner::builder().cgroup(place).grace(SHORT).build().expect("a spawner")
+}
+
+fn tree(spawner: &Spawner, guard: &NoLeftovers, board: &Board, kinds: &[&str]) -> Child {
+    let mut cmd = Command::new(fixture!("tree"));
+    cmd.arg(board.path()).args(kinds).env(guard.token().0, guard.token().1);
+    let child = spawner.spawn(&cmd).expect("a tree");
+    for word in kinds.iter().chain(&["ready"]) {
+        board.wait_for(word);
+    }
+    child
+}
+
+fn ended(pid: u32) -> bool {
+    proc::state(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
+}
+
+/// A daemon that executes `sleep` without any variable.
+fn bare(board: &Board) -> u32 {
+    let bare = board.wait_for_pid("bare");
+    proc::eventually("exec", || proc::environ(bare).is_empty() && proc::cmdline(bare).contains("sleep"));
+    bare
+}
+
+#[test]
+fn a_stop_takes_those_along_that_nothing_else_shows() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = spawner(at(&place));
+    let dir = TempDir::new();
+    let board = Board::at(dir.at("board"));
+    let mut child = tree(&spawner, &guard, &board, &["bare", "deaf", "stopped", "daemon"]);
+    let bare = bare(&board);
+    let leaf = child.cgroup().expect("a leaf");
+    assert!(leaf.is_armed() && leaf.is_populated());
+    assert_eq!(proc::children(child.id()).len() + 1, 5, "zombies of the middle ones included");
+    let report = child.stop(SHORT);
+    assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
+    assert!(report.children[0].proven, "the kernel says so: {report:?}");
+    assert!(ended(bare) && !leaf.is_populated());
+    drop((leaf, child));
+    drop(spawner);
+    assert_eq!(place.below(), [] as [PathBuf; 0], "nothing stays");
+}
+
+#[test]
+fn who_is_asked_politely_gets_the_signal_once_wherever_it_is() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = spawner(at(&place));
+    let dir = TempDir::new();
+    // In the group, out of the group with its environ, and without.
+    let script = "trap 'echo $0 >>$1' TERM; echo ready-$0 >>$1; while :; do sleep 0.05; done";
+    let log = dir.at("log");
+    let mut cmd = Command::new("/bin/sh");
+    let all = "sh -c \"$0\" member $1 & setsid sh -c \"$0\" away $1 & \
+               env -i /usr/bin/setsid /bin/sh -c \"$0\" bare $1 & exec sh -c \"$0\" leader $1";
+    cmd.args(["-c", all, script]).arg(&log).env(guard.token().0, guard.token().1);
+    let mut child = spawner.spawn(&cmd).expect("a shell");
+    let read = || fs::read_to_string(&log).unwrap_or_default();
+    proc::eventually("all four", || read().matches("ready-").count() == 4);
+    let report = child.stop(SHORT * 3);
+    assert!(report.is_complete() && report.rung() == Some(Rung::Kill), "{report:?}");
+    let text = read();
+    for name in ["member", "away", "bare", "leader"] {
+        assert_eq!(text.lines().filter(|line| *line == name).count(), 1, "{name}: {text}");
+    }
+}
+
+#[test]
+fn an_early_grandchild_is_born_in_the_leaf() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = spawner(at(&place));
+    for _ in 0..rounds(10, 60) {
+        let mut cmd = Command::new("/bin/sh");
+        cmd.args(["-c", "env -i setsid sleep 1000 & exit 0"]).env(guard.token().0, guard.token().1);
+        let mut child = spawner.spawn(&cmd).expect("a shell");
+        let leaf = child.cgroup().expect("a leaf");
+        assert!(child.wait().expect("its end").success());
+        assert!(leaf.is_populated() && leaf.is_armed());
+        leaf.kill().expect("ours");
+        proc::eventually("it is empty", || !leaf.is_populated());
+    }
+}
+
+#[test]
+fn a_killed_supervisor_leaves_neither_the_bare_nor_the_groups() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!(|again| again.limit(Duration::from_secs(900)));
+    for _ in 0..rounds(3, 200) {
+        let guard = NoLeftovers::alone();
+        let place = Place::new().expect("as above");
+        let dir = TempDir::new();
+        let board = Board::at(dir.at("board"));
+        let mut cmd = guard.command(command::path());
+        cmd.args(["run", "--grace", "300ms", "--cgroup"]).arg(place.path()).arg("--");
+        cmd.arg(fixture!("tree")).arg(board.path()).args(["bare", "deaf", "daemon", "stopped", "storm:200"]);
+        let mut run = cmd.spawn().expect("pidward");
+        board.wait_for("ready");
+        board.wait_for("storm");
+        let bare = bare(&board);
+        run.kill().expect("it lives");
+        run.wait().expect("ours");
+        let began = Instant::now();
+        proc::eventually("nobody is left", || guard.left().is_empty() && ended(bare));
+        assert!(began.elapsed() < SHORT + Duration::from_secs(2), "{:?}", began.elapsed());
+        proc::eventually("no group is left", || place.below().is_empty());
+    }
+}
+
+#[test]
+fn what_a_dead_supervisor_left_is_removed_by_the_next_of_its_installation_only() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    // Two supervisors without guards that are killed: a run of ours, and one of somebody else's.
+    let ids = ["0a".repeat(16), "0b".repeat(16)];
+    let supervisors: Vec<u32> = ids.iter().map(|id| dead_supervisor(&guard, &place, id)).collect();
+    assert_eq!(place.below().len(), 2);
+    let bare = |supervisor: &u32| {
+        let of = |dir: &PathBuf| dir.to_string_lossy().contains(&format!(" pid={supervisor} "));
+        let run = place.below().into_iter().find(of).expect("its group");
+        groups(&run).iter().flat_map(|leaf| fs::read_to_string(leaf.join("cgroup.procs"))).collect::<String>()
+    };
+    let [ours, theirs] = [&supervisors[0], &supervisors[1]].map(bare);
+    assert!(!ours.is_empty() && !theirs.is_empty());
+    let builder = Spawner::builder().cgroup(at(&place)).installation(ids[0].clone());
+    let next = builder.build().expect("a spawner");
+    let pid = |text: &str| text.trim().parse::<u32>().expect("one pid");
+    assert!(ended(pid(&ours)), "the rest of our own dead run is ended");
+    assert!(!ended(pid(&theirs)), "a stranger's is not touched");
+    assert_eq!(place.below().len(), 2, "that, and the new run's");
+    drop(next);
+    os::signal_pid(pid(&theirs), libc::SIGKILL).expect("it lives");
+    proc::eventually("it has ended", || ended(pid(&theirs)));
+    drop(spawner(at(&place)));
+    assert_eq!(place.below(), [] as [PathBuf; 0], "an empty one goes, whoever's it was");
+}
+
+/// A process of its own with this installation that is killed, and leaves one child that nothing but its leaf shows.
+fn dead_supervisor(guard: &NoLeftovers, place: &Place, installation: &str) -> u32 {
+    const PLACE: &str = "PIDWARD_TEST_PLACE";
+    let dir = TempDir::new();
+    let board = Board::at(dir.at("board"));
+    let mut cmd = guard.command(std::env::current_exe().expect("its path"));
+    cmd.args(["--exact", "supervisor_that_is_killed", "--nocapture"]).env(PLACE, place.path());
+    cmd.env("PIDWARD_TEST_ID", installation).env("PIDWARD_TEST_BOARD", board.path());
+    let mut supervisor = cmd.spawn().expect("a supervisor");
+    let leader = board.wait_for_pid("ready");
+    guard.watch(bare(&board));
+    supervisor.kill().expect("it lives");
+    supervisor.wait().expect("ours");
+    proc::eventually("the leader has ended", || ended(leader));
+    supervisor.id()
+}
+
+/// The supervisor of the test above, in a process of its own: does nothing where it is not told to.
+#[test]
+fn supervisor_that_is_killed() {
+    let Some(place) = std::env::var_os("PIDWARD_TEST_PLACE") else { return };
+    let [id, board] =
+        ["PIDWARD_TEST_ID", "PIDWARD_TEST_BOARD"].map(|name| std::env::var(name).expect("is set"));
+    let builder = Spawner::builder().guard(false).cgroup(CgroupPlace::At(place.into())).installation(id);
+    let spawner = builder.build().expect("a spawner");
+    let mut cmd = Command::new(fixture!("tree"));
+    let _child = spawner.spawn(cmd.args([&board, "bare"])).expect("a tree");
+    os::sleep_for_ever();
+}
+
+#[test]
+fn what_only_looks_like_a_cgroup_is_refused_and_all_else_works() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let dir = TempDir::new();
+    fs::write(dir.at("cgroup.procs"), "").expect("a file");
+    let refused = Spawner::builder().cgroup(CgroupPlace::At(dir.at(""))).build().expect_err("a directory");
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput, "{refused}");
+    let output = command::finish(&mut command::run(&guard, &["--cgroup", "/proc"], &["true"]));
+    assert_eq!(command::code(&output), 125);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.starts_with("pidward: invalid value '/proc' for --cgroup") && text.lines().count() == 1,
+        "{text}"
+    );
+    // Not to be changed: no leaf, and a child all the same.
+    Filter::new().errno(libc::SYS_mkdirat, libc::EROFS).install();
+    let spawner = spawner(CgroupPlace::Auto);
+    let mut cmd = Command::new("true");
+    let mut child = spawner.spawn(cmd.env(guard.token().0, guard.token().1)).expect("a child");
+    assert!(child.cgroup().is_none() && child.wait().expect("its end").success());
+    let error = spawner.spawn(cmd.process_limit(5)).expect_err("no leaf, no limit");
+    assert_eq!(error.kind(), SpawnErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("leaf"), "{error}");
+}
+
+#[test]
+fn groups_that_members_make_are_removed_with_the_leaf() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = spawner(at(&place));
+    let script = "g=$(ls -d \"$0\"/pidward-*/*/ | head -1); mkdir -p \"$g/a/b\" \"$g/c\"; echo $$ >\"$g/a/b/cgroup.procs\"; \
+                  echo frozen; sleep 1000";
+    let mut cmd = Command::new("/bin/sh");
+    cmd.args(["-c", script]).arg(place.path()).env(guard.token().0, guard.token().1);
+    cmd.stdout(pidward::Stdio::piped());
+    let mut child = spawner.spawn(&cmd).expect("a shell");
+    let mut line = [0; 7];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut line).expect("it is there");
+    // A frozen leaf is no shelter either.
+    let run = place.below().pop().expect("the run's group");
+    let leaf = groups(&run).pop().expect("the leaf");
+    fs::write(leaf.join("cgroup.freeze"), "1").expect("root may");
+    let report = child.stop(Duration::ZERO);
+    assert!(report.is_complete(), "{report:?}");
+    drop(child);
+    drop(spawner);
+    assert_eq!(place.below(), [] as [PathBuf; 0]);
+}
+
+/// As a kernel below 5.14 answers for the file that it does not have.
+#[test]
+fn without_cgroup_kill_members_are_ended_one_by_one() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    let has_strace = process::Command::new("strace").arg("-V").stdout(process::Stdio::null()).status();
+    need!(has_strace.is_ok_and(|status| status.success()), "needs-strace: answers for the kernel");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let dir = TempDir::new();
+    let (board, log) = (Board::at(dir.at("board")), dir.at("log"));
+    let mut cmd = guard.command("strace");
+    cmd.args(["-qq", "-P", "cgroup.kill", "-e", "inject=openat:error=ENOENT", "-o"]).arg(&log);
+    cmd.arg(command::path())
+        .args(["run", "--no-guard", "--grace", "0s", "--cgroup"])
+        .arg(place.path())
+        .arg("--");
+    cmd.arg(fixture!("tree")).arg(board.path()).args(["bare", "deaf", "storm:50"]);
+    let mut strace = cmd.spawn().expect("strace");
+    board.wait_for("ready");
+    board.wait_for("storm");
+    let bare = bare(&board);
+    let run = proc::children(strace.id()).into_iter().next().expect("pidward");
+    os::signal_pid(run, libc::SIGTERM).expect("it lives");
+    assert_eq!(strace.wait().expect("ours").code(), Some(128 + libc::SIGTERM), "the leader heeds it at once");
+    assert!(ended(bare) && guard.left().is_empty());
+    assert!(fs::read_to_string(log).expect("its log").contains("INJECTED"));
+    assert_eq!(place.below(), [] as [PathBuf; 0]);
+}
