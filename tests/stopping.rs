@@ -288,3 +288,29 @@ fn stops_of_several_at_once_do_not_hold_each_other_up() {
         assert!(report.is_complete() && report.children[0].took >= Duration::from_secs(2), "{report:?}");
     });
 }
+
+#[test]
+fn the_end_of_its_input_is_how_a_child_is_asked_first() {
+    let guard = NoLeftovers::new();
+    let spawner = Spawner::new().expect("a spawner");
+    // Ends with its input, but for a grandchild that heeds SIGTERM; ends by SIGTERM only; has no input of ours.
+    let rows: [(&str, Duration, Stdio, Rung); 4] = [
+        ("cat; exit 5", LONG, Stdio::piped(), Rung::Ask),
+        ("sleep 1000 & cat; exit 5", SHORT, Stdio::piped(), Rung::Term),
+        ("while :; do sleep 1; done", SHORT, Stdio::piped(), Rung::Term),
+        ("cat; sleep 1000", LONG, Stdio::null(), Rung::Term),
+    ];
+    for (script, ask, stdin, rung) in rows {
+        let mut cmd = sh(&guard, &format!("echo ready; {script}"));
+        let mut child = ready(&spawner, cmd.stdin(stdin).ask_grace(ask));
+        let began = Instant::now();
+        let report = child.stop(LONG);
+        assert!(report.is_complete() && report.rung() == Some(rung), "{script}: {report:?}");
+        assert!(began.elapsed() < LONG, "{script}");
+        if rung == Rung::Ask {
+            assert_eq!(report.status().and_then(|status| status.code()), Some(5), "its own end");
+        } else if ask == SHORT {
+            assert!(began.elapsed() >= SHORT, "{script}: the grace of the ask came first");
+        }
+    }
+}

@@ -211,19 +211,18 @@ impl Child {
 
     /// Stops the child, its group, and whoever has left the group and carries the nonce of its spawn: SIGTERM (with SIGCONT), SIGKILL
     /// after `grace`. Returns when nobody is left, or says who is. Standard input is closed first. In a forked copy of the program nobody is signalled: the child
-    /// is reported as a survivor.
+    /// is reported as a survivor. See [`Command::ask_grace`](crate::Command::ask_grace) for a way to ask first.
     pub fn stop(&mut self, grace: Duration) -> StopReport {
-        drop(self.stdin.take());
-        stop::run(&self.shared, std::slice::from_ref(&self.entry), grace)
+        stop::run(&self.shared, std::slice::from_ref(&self.entry), self.stdin.take(), grace)
     }
 
     /// A stop for programs with a loop of their own; nothing is sent before its first [`step`](Stopping::step). It
     /// goes for what is left of the group, too, where the child itself has ended. Standard input is closed first.
     pub fn stopping(&mut self, grace: Duration) -> Stopping {
-        drop(self.stdin.take());
+        let input = self.stdin.take();
         let ours = self.shared.is_ours();
         let entries = if ours { std::slice::from_ref(&self.entry) } else { Default::default() };
-        Stopping::new(&self.shared, entries, grace)
+        Stopping::new(&self.shared, entries, input, grace)
     }
 
     fn check_ours(&self) -> io::Result<()> {

@@ -23,6 +23,7 @@ use crate::{
     report::{StopReport, Stopped, Survivor},
     say::say,
     spawner::{Entry, POLL_INTERVAL, Shared},
+    stdio::ChildStdin,
 };
 
 /// How long after SIGKILL the kernel may take before the rest counts as survivors.
@@ -47,6 +48,12 @@ pub(crate) trait Tree {
     fn status(&self) -> Option<ExitStatus>;
     /// Nobody is left.
     fn finish(&self);
+    /// How long to wait after [`ask`](Tree::ask); `None` where there is no way to ask.
+    fn ask_grace(&self) -> Option<Duration> {
+        None
+    }
+    /// Asks the first process to end.
+    fn ask(&mut self) {}
 }
 
 /// A child of this program.
@@ -54,9 +61,19 @@ pub(crate) trait Tree {
 pub(crate) struct Ours {
     entry: Arc<Entry>,
     shared: Arc<Shared>,
+    /// Its end is how the child is asked.
+    input: Option<ChildStdin>,
 }
 
 impl Tree for Ours {
+    fn ask_grace(&self) -> Option<Duration> {
+        self.entry.about.ask.filter(|_| self.input.is_some())
+    }
+
+    fn ask(&mut self) {
+        self.input = None;
+    }
+
     fn pid(&self) -> Pid {
         self.entry.pid()
     }
@@ -106,8 +123,18 @@ impl Tree for Ours {
 pub struct Stopping(Climbs<Ours>);
 
 impl Stopping {
-    pub(crate) fn new(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> Stopping {
-        let ours = |entry: &Arc<Entry>| Ours { entry: Arc::clone(entry), shared: Arc::clone(shared) };
+    /// `input`: our end of the standard input of the one child, if it is one.
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        entries: &[Arc<Entry>],
+        mut input: Option<ChildStdin>,
+        grace: Duration,
+    ) -> Stopping {
+        let ours = |entry: &Arc<Entry>| {
+            // Where nobody is asked by it, it is closed now.
+            let input = input.take().filter(|_| entry.about.ask.is_some());
+            Ours { entry: Arc::clone(entry), shared: Arc::clone(shared), input }
+        };
         Stopping(Climbs::new(entries.iter().map(ours), grace))
     }
 
@@ -210,12 +237,17 @@ impl<T: Tree> Climbs<T> {
 }
 
 /// Stops all of them at once, to the end.
-pub(crate) fn run(shared: &Arc<Shared>, entries: &[Arc<Entry>], grace: Duration) -> StopReport {
+pub(crate) fn run(
+    shared: &Arc<Shared>,
+    entries: &[Arc<Entry>],
+    input: Option<ChildStdin>,
+    grace: Duration,
+) -> StopReport {
     if !shared.is_ours() {
         let children = entries.iter().map(|entry| untouched(entry)).collect();
         return StopReport { children, ..StopReport::default() };
     }
-    Stopping::new(shared, entries, grace).0.run()
+    Stopping::new(shared, entries, input, grace).0.run()
 }
 
 /// A forked copy of the program was to stop it: it is not the copy's child, and nothing of it is known here.
@@ -227,7 +259,7 @@ fn untouched(entry: &Entry) -> Stopped {
 
 impl<T: Tree> Climb<T> {
     fn new(tree: T, grace: Duration) -> Climb<T> {
-        let graces = Graces { ask: None, term: grace, kill_limit: KILL_LIMIT };
+        let graces = Graces { ask: tree.ask_grace(), term: grace, kill_limit: KILL_LIMIT };
         let ladder = Ladder::new(graces);
         Climb {
             tree,
@@ -288,7 +320,10 @@ impl<T: Tree> Climb<T> {
 
     fn take(&mut self, rung: Rung, looks: &mut Looks) {
         let signals: &[Signal] = match rung {
-            Rung::Ask => &[],
+            Rung::Ask => {
+                self.tree.ask();
+                &[]
+            }
             // A stopped process acts on SIGTERM only when it goes on.
             Rung::Term => &[Signal::TERM, Signal::CONT],
             Rung::Kill | Rung::Sweep => &[Signal::KILL],

@@ -99,8 +99,12 @@ pub fn carriers(entry: &str) -> Vec<u32> {
     pids().into_iter().filter(|p| *p != own && carries(p) && alive(*p)).collect()
 }
 
-/// Whether it is the guard of a spawner: one alone tells nobody when it ends (field 38 of its stat line).
+/// Whether it is the guard of a spawner: it is called so, and before that it tells nobody when it ends (field 38 of its stat line), unless
+/// its parent has ended.
 pub fn is_guard(pid: u32) -> bool {
+    if read(pid, "comm").is_some_and(|name| name == b"pidward-guard\n") {
+        return true;
+    }
     let stat = read(pid, "stat").unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_ascii_whitespace().nth(35) == Some("0"))

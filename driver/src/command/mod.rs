@@ -89,6 +89,10 @@ use crate::{
 /// | [`keep_mask`](Self::keep_mask) | our signal mask |
 /// | [`keep_ignored`](Self::keep_ignored) | our ignored signals |
 /// | [`kill_on_drop`](Self::kill_on_drop) | SIGKILL when the `Child` is dropped |
+/// | [`memory_limit`](Self::memory_limit) | memory of its whole tree |
+/// | [`process_limit`](Self::process_limit) | processes of its whole tree |
+/// | [`cpu_weight`](Self::cpu_weight) | its tree's share of the processor |
+/// | [`ask_grace`](Self::ask_grace) | how long the end of its input may take to end it |
 /// | [`deadline`](Self::deadline) | how long the spawn may take |
 ///
 /// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
@@ -107,6 +111,7 @@ pub struct Command {
     pub(crate) kind: Option<ChildKind>,
     pub(crate) service: Option<ServiceName>,
     pub(crate) kill_on_drop: bool,
+    pub(crate) ask: Option<Duration>,
     pub(crate) deadline: Option<Duration>,
 }
 
@@ -127,6 +132,7 @@ impl Command {
             kind: None,
             service: None,
             kill_on_drop: false,
+            ask: None,
             deadline: None,
         }
     }

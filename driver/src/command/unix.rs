@@ -144,6 +144,10 @@ impl Command {
         /// Whether dropping the `Child` sends SIGKILL to its process tree.
         kill_on_drop(kill: bool) => kill_on_drop = kill;
 
+        /// How long a stop waits for the child's own end after it has closed the child's piped standard input, before it sends SIGTERM: the way
+        /// in which servers that speak over it, as MCP's, are told to end. Default: SIGTERM at once.
+        ask_grace(grace: Duration) => ask = Some(grace);
+
         /// How long this spawn may take, queue and waiting between tries included.
         deadline(deadline: Duration) => deadline = Some(deadline);
     }

@@ -130,7 +130,7 @@ impl Prepared {
         let mask = settings.keep_mask.then(signal::blocked).transpose();
         let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
         let name = cmd.service.clone().map(|service| (cmd.kind.unwrap_or(ChildKind::Task), service));
-        let about = About { kill_on_drop: cmd.kill_on_drop, name, ..About::default() };
+        let about = About { kill_on_drop: cmd.kill_on_drop, ask: cmd.ask, name, ..About::default() };
         Ok((Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask }, ends))
     }
 

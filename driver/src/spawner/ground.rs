@@ -116,6 +116,8 @@ impl Ground {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub(crate) kill_on_drop: bool,
+    /// How long a stop waits after it has closed the child's input.
+    pub(crate) ask: Option<Duration>,
     /// Of this one spawn.
     pub(crate) nonce: Option<Id128>,
     pub(crate) leaf: Option<Arc<Leaf>>,

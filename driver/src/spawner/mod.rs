@@ -146,12 +146,12 @@ impl Spawner {
     pub fn shutdown(self, grace: Duration) -> StopReport {
         let shared = &self.handle.shared;
         if !shared.is_ours() {
-            return stop::run(shared, &shared.children(), grace);
+            return stop::run(shared, &shared.children(), None, grace);
         }
         shared.close();
         shared.shut_down.store(true, Ordering::Release);
         let began = Instant::now();
-        let mut report = stop::run(shared, &shared.children(), grace);
+        let mut report = stop::run(shared, &shared.children(), None, grace);
         let known: Vec<_> = report.survivors().collect();
         let home = shared.home.as_deref();
         report.strays = stop_strays(&shared.ground, home, grace.saturating_sub(began.elapsed()), &known);
@@ -258,7 +258,7 @@ impl Drop for Handle {
             let mut detached = shared.children();
             detached.retain(|entry| !entry.is_owned());
             if !detached.is_empty() {
-                drop(stop::run(shared, &detached, shared.config.grace));
+                drop(stop::run(shared, &detached, None, shared.config.grace));
             }
         }
         if !shared.has_children() {

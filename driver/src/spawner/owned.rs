@@ -56,7 +56,7 @@ impl Spawner {
         }
         let (verified, nonce) = match self.find(pid, kind, service) {
             Found::Child(entry) => {
-                let report = stop::run(shared, slice::from_ref(&entry), grace);
+                let report = stop::run(shared, slice::from_ref(&entry), None, grace);
                 return report.children.into_iter().next().map_or(StopOwned::NotRunning, StopOwned::of);
             }
             Found::Shown(Ok((process, nonce))) => (Ok(process), nonce),

@@ -266,7 +266,7 @@ impl Shared {
         }
         let (shared, child) = (Arc::clone(self), Arc::clone(entry));
         let grace = self.config.grace;
-        let stop = move || drop(crate::stop::run(&shared, &[child], grace));
+        let stop = move || drop(crate::stop::run(&shared, &[child], None, grace));
         if let Err(e) = thread::Builder::new().name("pidward-stop".to_owned()).spawn(stop) {
             say!(warn, "process {} gets no grace: no thread for it: {e}", entry.pid());
             super::end_tree(entry);
