@@ -9,11 +9,12 @@ use core::time::Duration;
 use linux_raw_sys::general as raw;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fd::{AsRawFd, BorrowedFd},
+    fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
 use crate::{
     Errno, Pid, Signal,
+    procfs::ProcDir,
     sys::{self, ChildInfo, Rusage, WaitFor},
 };
 
@@ -174,6 +175,15 @@ pub(crate) fn is_child(child: Target<'_>) -> Result<bool, ReapError> {
         Err(Errno::ECHILD) => Ok(false),
         Err(e) => Err(ReapError::Errno(e)),
     }
+}
+
+/// Takes away the status of a child that has ended and that `dir` pins: of no other, whoever gets its number. `false`: it was taken before.
+pub fn take_away(dir: &ProcDir) -> bool {
+    let pidfd = sys::pidfd_open(dir.pid()).ok();
+    // The descriptor is the zombie's, if that is there still.
+    let is_there = dir.stat().is_ok_and(|stat| stat.is_ended());
+    let target = pidfd.as_ref().map_or(Target::Pid(dir.pid()), |pidfd| Target::Pidfd(pidfd.as_fd()));
+    is_there && matches!(try_reap(target), Ok(Some(_)))
 }
 
 /// Some child that has ended and is not reaped; its status is left where it is. Only for programs that own all their

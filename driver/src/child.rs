@@ -225,6 +225,10 @@ impl Child {
         Stopping::new(&self.shared, entries, input, grace)
     }
 
+    pub(crate) fn parts(&self) -> (Arc<Entry>, Arc<Shared>) {
+        (Arc::clone(&self.entry), Arc::clone(&self.shared))
+    }
+
     fn check_ours(&self) -> io::Result<()> {
         let words = "the child belongs to the process that this one was forked from";
         if self.shared.is_ours() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, words)) }

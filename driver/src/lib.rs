@@ -13,6 +13,7 @@ mod members;
 mod names;
 mod prepare;
 mod probe;
+mod reaper;
 mod report;
 mod say;
 pub mod spawner;
@@ -36,6 +37,7 @@ pub use probe::{
     environ_has_entries, environ_identifies_api_server, environ_identifies_child,
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,
 };
+pub use reaper::{NodeId, Reaped, Reaper};
 pub use report::{StopReport, Stopped, Survivor};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};

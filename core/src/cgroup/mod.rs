@@ -3,7 +3,7 @@
 //! A child is in its leaf before it runs the program ([`Plan::cgroup`](crate::spawn::Plan::cgroup)), and so is whoever descends from it,
 //! whatever becomes of group, session, parent and environ. One write ends all of them, and the kernel tells when nobody is left.
 //!
-//! Leaves are made below the caller's own group ([`Parent::own`]) or a given one, on a real cgroup v2 file system only: a directory that
+//! Leaves are made below the caller's own group ([`Cgroup::own`]) or a given one, on a real cgroup v2 file system only: a directory that
 //! looks like one, as on a machine that has both versions, is refused. Whether that may be done is the service manager's affair
 //! (delegation); where it may not, there is no leaf, and everything else works as well without.
 //!

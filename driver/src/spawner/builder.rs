@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) spin: Duration,
     pub(crate) grace: Duration,
     pub(crate) guard: bool,
+    pub(crate) subreaper: bool,
     pub(crate) cgroup: CgroupPlace,
     pub(crate) on_last_drop: OnLastDrop,
     /// How long an extra thread without children waits for work.
@@ -41,6 +42,7 @@ impl Default for Config {
             spin: Duration::ZERO,
             grace: Duration::from_secs(5),
             guard: true,
+            subreaper: false,
             cgroup: CgroupPlace::Off,
             on_last_drop: OnLastDrop::Stop,
             idle: Duration::from_secs(1),
@@ -95,6 +97,11 @@ impl SpawnerBuilder {
         /// it the spawner costs one more process (some 100 KiB) and one fork, which grows with the memory that this process has touched: start
         /// the spawner early. Where there can be none (no `/proc`, children made in another pid namespace) a warning says so, once.
         guard(on: bool) => config.guard = on;
+
+        /// Whether this process becomes a subreaper (Linux 3.4, for good): who descends from it and loses its parent becomes its child. Those
+        /// that proved to be this spawner's are reaped when they have ended, within about a second; no status of the host's own
+        /// children is touched. Default `false`.
+        subreaper(on: bool) => config.subreaper = on;
 
         /// Where children get cgroup v2 leaves of their own. Default: nowhere.
         ///

@@ -26,7 +26,9 @@ pub(super) fn run(shared: &Shared) {
     // Ends when the spawner is closed and has no children.
     while !shared.is_closed() || shared.has_children() {
         let polled = shared.polled();
-        let due = shared.config.guard.then(|| shared.guard.keep(shared));
+        let guard = shared.config.guard.then(|| shared.guard.keep(shared));
+        let orphans = shared.config.subreaper.then(|| shared.orphans.look(shared));
+        let due = guard.into_iter().chain(orphans).min();
         let timeout = if polled.is_empty() { due } else { Some(POLL_INTERVAL) };
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout.as_ref()) {

@@ -47,6 +47,7 @@ mod events;
 mod ground;
 mod guard;
 pub(crate) mod live;
+mod orphans;
 mod owned;
 mod queue;
 mod shared;
@@ -179,6 +180,9 @@ impl Spawner {
         let spawner = Spawner { handle: Arc::new(Handle { shared: Arc::clone(&shared) }) };
         shared.start_thread(THREAD, move || first.run())?;
         let events = Arc::clone(&shared);
+        if shared.config.subreaper {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        }
         // While this process may still be small, and before there is anybody to be guarded.
         if shared.config.guard {
             shared.guard.keep(&shared);

@@ -29,6 +29,7 @@ use super::{
     entry::{Entry, Maker, POLL_INTERVAL},
     ground::{About, Ground},
     guard::Watch,
+    orphans::Orphans,
     queue::{Queue, lock},
 };
 use crate::{
@@ -67,6 +68,7 @@ pub(crate) struct Shared {
     pub(super) shut_down: AtomicBool,
     any_polled: AtomicBool,
     pub(super) guard: Watch,
+    pub(super) orphans: Orphans,
     growing: Mutex<()>,
     pub(super) epoll: OwnedFd,
     pub(super) wake: OwnedFd,
@@ -98,6 +100,7 @@ impl Shared {
             shut_down: AtomicBool::new(false),
             any_polled: AtomicBool::new(false),
             guard: Watch::default(),
+            orphans: Orphans::default(),
             growing: Mutex::default(),
             epoll,
             wake,
