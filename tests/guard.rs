@@ -4,6 +4,7 @@ use std::{
     fs,
     io::Write,
     net::TcpStream,
+    os::unix::process::ExitStatusExt,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -14,8 +15,8 @@ use pidward_core::{
     marker::Names,
 };
 use pidward_tests::{
-    announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc,
-    rounds::rounds, skip,
+    announce::Board, cgroup::MemoryGroup, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need,
+    os, proc, rounds::rounds, skip,
 };
 
 const GRACE: Duration = Duration::from_millis(300);
@@ -48,7 +49,7 @@ impl Supervised {
             board.wait_for(kind.split(':').next().unwrap_or_default());
         }
         board.wait_for("ready");
-        if ["wait", "here", "rewrite"].contains(&what.split(':').next().unwrap_or_default()) {
+        if ["wait", "here", "rewrite", "eat"].contains(&what.split(':').next().unwrap_or_default()) {
             board.wait_for("written");
         }
         Supervised { supervisor, guard, board, _dir: dir }
@@ -253,6 +254,24 @@ fn the_guard_stays_small_whatever_its_supervisor_does() {
     assert!(private > 0 && private <= 1024, "{private} KiB");
     tree.kill();
     nobody_soon(&guard, "killed");
+}
+
+#[test]
+fn a_supervisor_ended_for_want_of_memory_takes_its_tree_along() {
+    const LIMIT: u64 = 64 << 20;
+    need!(MemoryGroup::of(LIMIT).is_some(), "needs-memory-group: a cgroup that limits memory");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let group = MemoryGroup::of(LIMIT).expect("as above");
+    let mut cmd = guard.command("/bin/sh");
+    cmd.args(["-c", "echo 0 >\"$0\"; exec \"$@\""]).arg(group.procs()).arg(fixture!("supervisor"));
+    let mut tree = Supervised::of(&mut cmd, "eat:256", &["daemon", "deaf"]);
+    let own = tree.guard;
+    tree.supervisor.stdin.as_mut().expect("piped").write_all(b"?\n").expect("it reads");
+    let status = tree.supervisor.wait().expect("ours");
+    assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    nobody_soon(&guard, "out of memory");
+    proc::eventually("the guard has ended", || ended(own));
 }
 
 #[test]

@@ -211,6 +211,10 @@ impl Brief {
 
 /// Lets go of everything that was the supervisor's. `None`: it would hold its files, or could not see whom to end.
 fn settle(brief: &Brief) -> Option<(Host, Option<Cgroup>)> {
+    // A fault would run the host's handler, mask or not.
+    for signal in 1..=Signal::LAST {
+        let _ = sys::set_default(signal);
+    }
     // Refused ones leave a guard that is easier to hit, and still a guard.
     let _ = (sys::setsid(), sys::chdir(c"/"), sys::set_name(NAME), spawn::oom_score(b"-1000"));
     let above = (brief.above >= 0).then(|| Cgroup::again(brief.above)).flatten();

@@ -32,6 +32,34 @@ impl Place {
     }
 }
 
+/// A group of version 1 or 2 that limits memory to so many bytes, removed when nobody is in it any more.
+#[derive(Debug)]
+pub struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    /// `None` where there is no such controller, or it is not ours to use.
+    pub fn of(bytes: u64) -> Option<MemoryGroup> {
+        let places = [(PathBuf::from("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")];
+        let places = places.into_iter().chain(skip::cgroup2().map(|dir| (dir, "memory.max")));
+        places.into_iter().find_map(|(above, file)| {
+            let group = MemoryGroup(above.join(format!("pidward-test-{}", random_word())));
+            fs::create_dir(&group.0).ok()?;
+            fs::write(group.0.join(file), bytes.to_string()).is_ok().then_some(group)
+        })
+    }
+
+    /// Who writes a pid, or 0 for itself, into this file is in it.
+    pub fn procs(&self) -> PathBuf {
+        self.0.join("cgroup.procs")
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        proc::until(Duration::from_secs(5), || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
 /// The groups right below another.
 pub fn groups(dir: &Path) -> Vec<PathBuf> {
     let list = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);

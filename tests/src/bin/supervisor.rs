@@ -8,6 +8,7 @@
 //! - `exec`: becomes `sleep`;
 //! - `drop`: shuts the spawner down, writes `shut 0` and stays (this and the ends above wait for the line `go` on the board);
 //! - `rewrite:N`: touches N MiB before it starts the spawner, and writes to all of them again before it stays;
+//! - `eat:N`: as `wait`, and touches N MiB for each line of its input before it answers;
 //! - `host`: opens a socket and a file before the spawner; says what a `waitpid` for any child answers when its own have ended.
 
 use std::{
@@ -43,7 +44,9 @@ fn main() {
     };
     let board = Path::new(board);
     let (what, number) = what.split_once(':').unwrap_or((what, "0"));
-    let mut memory = vec![0_u8; number.parse::<usize>().expect("a number") << 20];
+    let mut eaten = Vec::new();
+    let size = number.parse::<usize>().expect("a number") << 20;
+    let mut memory = vec![0_u8; if what == "rewrite" { size } else { 0 }];
     memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
     let held = (what == "host")
         .then(|| (TcpListener::bind("127.0.0.1:0"), OpenOptions::new().read(true).open("/proc/version")));
@@ -86,6 +89,9 @@ fn main() {
             say(board, "written 0");
             for line in std::io::stdin().lock().lines() {
                 line.expect("a line");
+                if what == "eat" {
+                    eaten.push(vec![1_u8; size]);
+                }
                 say(board, &format!("fds {}", proc::open_fds()));
                 say(board, &guard(&spawner));
             }
