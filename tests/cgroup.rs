@@ -40,10 +40,6 @@ fn tree(spawner: &Spawner, guard: &NoLeftovers, board: &Board, kinds: &[&str]) -
     child
 }
 
-fn ended(pid: u32) -> bool {
-    proc::state(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
-}
-
 /// A daemon that executes `sleep` without any variable.
 fn bare(board: &Board) -> u32 {
     let bare = board.wait_for_pid("bare");
@@ -68,7 +64,7 @@ fn a_stop_takes_those_along_that_nothing_else_shows() {
     let report = child.stop(SHORT);
     assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
     assert!(report.children[0].proven, "the kernel says so: {report:?}");
-    assert!(ended(bare) && !leaf.is_populated());
+    assert!(proc::has_ended(bare) && !leaf.is_populated());
     drop((leaf, child));
     drop(spawner);
     assert_eq!(place.below(), [] as [PathBuf; 0], "nothing stays");
@@ -138,7 +134,7 @@ fn a_killed_supervisor_leaves_neither_the_bare_nor_the_groups() {
         run.kill().expect("it lives");
         run.wait().expect("ours");
         let began = Instant::now();
-        proc::eventually("nobody is left", || guard.left().is_empty() && ended(bare));
+        proc::eventually("nobody is left", || guard.left().is_empty() && proc::has_ended(bare));
         assert!(began.elapsed() < SHORT + Duration::from_secs(2), "{:?}", began.elapsed());
         proc::eventually("no group is left", || place.below().is_empty());
     }
@@ -164,12 +160,12 @@ fn what_a_dead_supervisor_left_is_removed_by_the_next_of_its_installation_only()
     let builder = Spawner::builder().cgroup(at(&place)).installation(ids[0].clone());
     let next = builder.build().expect("a spawner");
     let pid = |text: &str| text.trim().parse::<u32>().expect("one pid");
-    assert!(ended(pid(&ours)), "the rest of our own dead run is ended");
-    assert!(!ended(pid(&theirs)), "a stranger's is not touched");
+    assert!(proc::has_ended(pid(&ours)), "the rest of our own dead run is ended");
+    assert!(!proc::has_ended(pid(&theirs)), "a stranger's is not touched");
     assert_eq!(place.below().len(), 2, "that, and the new run's");
     drop(next);
     os::signal_pid(pid(&theirs), libc::SIGKILL).expect("it lives");
-    proc::eventually("it has ended", || ended(pid(&theirs)));
+    proc::eventually("it has ended", || proc::has_ended(pid(&theirs)));
     drop(spawner(at(&place)));
     assert_eq!(place.below(), [] as [PathBuf; 0], "an empty one goes, whoever's it was");
 }
@@ -187,7 +183,7 @@ fn dead_supervisor(guard: &NoLeftovers, place: &Place, installation: &str) -> u3
     guard.watch(bare(&board));
     supervisor.kill().expect("it lives");
     supervisor.wait().expect("ours");
-    proc::eventually("the leader has ended", || ended(leader));
+    proc::eventually("the leader has ended", || proc::has_ended(leader));
     supervisor.id()
 }
 
@@ -281,7 +277,32 @@ fn without_cgroup_kill_members_are_ended_one_by_one() {
     let run = proc::children(strace.id()).into_iter().next().expect("pidward");
     os::signal_pid(run, libc::SIGTERM).expect("it lives");
     assert_eq!(strace.wait().expect("ours").code(), Some(128 + libc::SIGTERM), "the leader heeds it at once");
-    assert!(ended(bare) && guard.left().is_empty());
+    assert!(proc::has_ended(bare) && guard.left().is_empty());
     assert!(fs::read_to_string(log).expect("its log").contains("INJECTED"));
     assert_eq!(place.below(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_group_that_was_made_threaded_inside_a_leaf_is_no_shelter() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = spawner(at(&place));
+    let mut cmd = Command::new("/bin/sh");
+    cmd.args(["-c", "for n in $(seq 200); do sleep 1000 & done; echo ready; wait"]);
+    let mut child = spawner.spawn(cmd.env(guard.token().0, guard.token().1).stdout(pidward::Stdio::piped()));
+    let child = child.as_mut().expect("a shell");
+    let mut line = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut line).expect("it is there");
+    let run = place.below().pop().expect("the run's group");
+    let below = groups(&run).pop().expect("the leaf").join("threads");
+    fs::create_dir(&below).expect("root may");
+    fs::write(below.join("cgroup.type"), "threaded").expect("an empty group may become so");
+    fs::write(below.join("cgroup.threads"), child.id().to_string()).expect("a thread moves within its leaf");
+    assert!(fs::write(below.join("cgroup.kill"), "1").is_err(), "not to be killed by itself");
+    let leaf = child.cgroup().expect("a leaf");
+    leaf.kill().expect("ours");
+    proc::eventually("all have ended", || !leaf.is_populated() && guard.left().is_empty());
+    child.wait().expect("its end");
 }

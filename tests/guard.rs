@@ -87,10 +87,6 @@ fn nobody_soon(guard: &NoLeftovers, what: &str) {
     assert!(took < GRACE + Duration::from_secs(2), "{what}: {took:?}");
 }
 
-fn ended(pid: u32) -> bool {
-    proc::state(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
-}
-
 /// Ends it: it is not ours, but was named by a supervisor that is.
 fn hit(pid: u32, signal: i32) {
     assert!(pid > 1 && proc::is_guard(pid));
@@ -113,23 +109,27 @@ fn a_supervisor_killed_at_any_moment_leaves_nobody_behind() {
         tree.kill();
         nobody_soon(&guard, "killed");
         assert!(TcpStream::connect(&address).is_err(), "the port is free");
-        proc::eventually("the guard has ended", || ended(own));
+        proc::eventually("the guard has ended", || proc::has_ended(own));
     }
 }
 
 #[test]
-fn whoever_shares_a_group_with_a_carrier_ends_too() {
+fn whoever_is_in_the_group_or_session_of_a_carrier_ends_too() {
     need!(skip::has_first_choices(), "needs-kernel-6.15: signals a group by its leader's pidfd");
     in_child!();
     let guard = NoLeftovers::alone();
-    let tree = Supervised::start(&guard, "wait", &["mixed"]);
-    let leader = tree.board.wait_for_pid("mixed");
-    let member = || proc::pids().into_iter().find(|pid| *pid != leader && proc::pgid(*pid) == Some(leader));
-    let bare = member().expect("a member");
-    proc::eventually("exec", || proc::environ(bare).is_empty() && proc::cmdline(bare).contains("sleep"));
-    tree.kill();
-    proc::eventually("the member has ended", || ended(bare));
-    nobody_soon(&guard, "killed");
+    for kind in ["mixed", "spread"] {
+        let tree = Supervised::start(&guard, "wait", &[kind]);
+        let leader = tree.board.wait_for_pid(kind);
+        let member =
+            || proc::pids().into_iter().find(|pid| *pid != leader && proc::sid(*pid) == Some(leader));
+        let bare = member().expect("a member");
+        proc::eventually("exec", || proc::environ(bare).is_empty() && proc::cmdline(bare).contains("sleep"));
+        assert_eq!(proc::pgid(bare), Some(if kind == "mixed" { leader } else { bare }));
+        tree.kill();
+        proc::eventually("the member has ended", || proc::has_ended(bare));
+        nobody_soon(&guard, "killed");
+    }
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn the_guard_holds_nothing_of_its_supervisor() {
     assert_eq!(tree.board.wait_for("waited"), libc::ECHILD.to_string());
     tree.kill();
     nobody_soon(&guard, "killed");
-    proc::eventually("the guard has ended", || ended(own));
+    proc::eventually("the guard has ended", || proc::has_ended(own));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_supervisor_ended_for_want_of_memory_takes_its_tree_along() {
     let status = tree.supervisor.wait().expect("ours");
     assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
     nobody_soon(&guard, "out of memory");
-    proc::eventually("the guard has ended", || ended(own));
+    proc::eventually("the guard has ended", || proc::has_ended(own));
 }
 
 #[test]

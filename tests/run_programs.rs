@@ -11,6 +11,7 @@ use pidward_tests::{
     leftovers::NoLeftovers,
     need,
     proc::{self, eventually},
+    pty::Pty,
 };
 
 fn is_there(program: &str) -> bool {
@@ -72,4 +73,47 @@ fn node_gets_the_signal_and_its_code_comes_back() {
     assert_eq!(line, "up\n");
     signal(child.id(), libc::SIGTERM);
     assert_eq!(code(&child.wait_with_output().expect("pidward's end")), 9);
+}
+
+/// A program under pidward that has started something which would outlive it: whoever carries the entry, when all of them are there.
+fn with_helpers(guard: &NoLeftovers, words: &[&str], is_there: impl Fn(&str) -> bool) -> Child {
+    let child = run(guard, &["--grace", "300ms"], words).spawn().expect("pidward");
+    eventually("its helpers", || guard.left().into_iter().any(|pid| is_there(&proc::cmdline(pid))));
+    child
+}
+
+#[test]
+fn a_terminal_multiplexer_that_became_a_daemon_ends_with_its_supervisor() {
+    need!(Command::new("tmux").arg("-V").output().is_ok(), "needs-tmux: a program that becomes a daemon");
+    for kill in [false, true] {
+        let guard = NoLeftovers::new();
+        let dir = pidward_tests::files::TempDir::new();
+        let socket = dir.at("socket");
+        let session = format!("tmux -S {} new-session -d 'sleep 1000'; exec sleep 1000", socket.display());
+        let mut child = with_helpers(&guard, &["/bin/sh", "-c", &session], |line| line == "sleep 1000");
+        eventually("the server", || {
+            guard.left().into_iter().any(|pid| proc::cmdline(pid).starts_with("tmux"))
+        });
+        let number = if kill { libc::SIGKILL } else { libc::SIGTERM };
+        signal(child.id(), number);
+        child.wait().expect("pidward's end");
+        eventually("nobody is left", || guard.left().is_empty());
+    }
+}
+
+#[test]
+fn a_pager_that_does_not_end_ends_with_its_supervisor() {
+    need!(is_there("git"), "needs-git: a program that starts a pager");
+    for kill in [false, true] {
+        let guard = NoLeftovers::new();
+        let words = ["git", "-p", "-c", "core.pager=cat >/dev/null; trap '' TERM; sleep 1000", "help", "-a"];
+        // It starts one on a terminal only.
+        let pty = Pty::open().expect("a terminal");
+        let mut child = pty.spawn(&mut run(&guard, &["--grace", "300ms"], &words)).expect("pidward");
+        eventually("the pager", || guard.left().into_iter().any(|pid| proc::cmdline(pid) == "sleep 1000"));
+        let number = if kill { libc::SIGKILL } else { libc::SIGTERM };
+        signal(child.id(), number);
+        child.wait().expect("pidward's end");
+        eventually("nobody is left", || guard.left().is_empty());
+    }
 }

@@ -235,14 +235,16 @@ fn a_huge_limit_of_descriptors_costs_nothing() {
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, last) }, last);
     let hundred = |closing| {
         let spawner = Spawner::new().unwrap();
+        let mut took = Vec::new();
         for _ in 0..100 {
             let began = Instant::now();
             let mut child = spawner.spawn(&Command::new("true")).unwrap();
-            let took = began.elapsed();
+            took.push(began.elapsed());
             assert!(child.wait().unwrap().success());
             assert_eq!(child.mechanism().closing, closing);
-            assert!(took < Duration::from_millis(50), "{took:?}");
         }
+        took.sort_unstable();
+        assert!(took[50] < Duration::from_millis(50), "{took:?}");
         let output = spawner.spawn(Command::new(fixture!("report")).stdout(Stdio::piped())).unwrap();
         assert_eq!(Report::parse(&output.wait_with_output().unwrap().stdout).fds(), [0, 1, 2]);
     };

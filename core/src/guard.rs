@@ -1,8 +1,8 @@
 //! The guard: a small process beside a supervisor that ends the supervisor's tree when the supervisor has ended, however that was.
 //!
 //! The death signal reaches the direct child only, once, and is cleared by set-id programs. The guard knows the run entry that every
-//! descendant inherits, and waits for the supervisor's end. Then everybody who carries the entry, and everybody in a group that such a
-//! one leads, gets SIGTERM (with SIGCONT), and SIGKILL after the grace, until two scans in a row find nobody, or the limit has passed.
+//! descendant inherits, and waits for the supervisor's end. Then everybody who carries the entry, and everybody in a group or session
+//! that such a one leads, gets SIGTERM (with SIGCONT), and SIGKILL after the grace, until two scans in a row find nobody, or the limit has passed.
 //!
 //! What it is: a fork of the supervisor that needs nothing of its `main`. It has a session of its own, blocks every signal, so that only
 //! SIGKILL and SIGSTOP touch it, holds no descriptor but its own, stands in `/`, and gives back at once all memory that was the
@@ -82,8 +82,8 @@ struct Brief {
     tree: String<128>,
     run: Id128,
     since: u64,
-    grace: Duration,
-    limit: Duration,
+    /// Grace and limit.
+    times: (Duration, Duration),
     /// The name of the run's group, empty where there is none, and what it is in.
     group: String<256>,
     above: RawFd,
@@ -119,8 +119,7 @@ impl Guard {
             tree: String::try_from(charge.names.tree).map_err(|_| Errno::E2BIG)?,
             run: charge.run,
             since: own.start_ticks,
-            grace: charge.grace,
-            limit: charge.limit,
+            times: (charge.grace, charge.limit),
             group: String::try_from(name).map_err(|_| Errno::E2BIG)?,
             above: charge.cgroup.map_or(-1, |(above, _)| above.as_fd().as_raw_fd()),
             supervisor,
@@ -188,8 +187,7 @@ fn run(brief: &Brief) -> ! {
     let above = above.zip(name);
     let group = above.as_ref().and_then(|(above, name)| above.open(name).ok());
     // Nobody is left to hear of survivors; the next start of the supervisor finds them.
-    let times = (brief.grace, brief.limit);
-    let _ = sweep::end_all(&host, &names, scope, proof, group.as_ref(), times, |_| true);
+    let _ = sweep::end_all(&host, &names, scope, proof, group.as_ref(), brief.times, |_| true);
     if let Some((above, name)) = above {
         // Busy for some milliseconds after the last one's end.
         for _ in 0..REMOVALS {
@@ -212,9 +210,7 @@ impl Brief {
 /// Lets go of everything that was the supervisor's. `None`: it would hold its files, or could not see whom to end.
 fn settle(brief: &Brief) -> Option<(Host, Option<Cgroup>)> {
     // A fault would run the host's handler, mask or not.
-    for signal in 1..=Signal::LAST {
-        let _ = sys::set_default(signal);
-    }
+    (1..=Signal::LAST).for_each(|signal| _ = sys::set_default(signal));
     // Refused ones leave a guard that is easier to hit, and still a guard.
     let _ = (sys::setsid(), sys::chdir(c"/"), sys::set_name(NAME), spawn::oom_score(b"-1000"));
     let above = (brief.above >= 0).then(|| Cgroup::again(brief.above)).flatten();

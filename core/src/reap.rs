@@ -52,14 +52,6 @@ impl Status {
             Status::Signaled { signal, core_dumped } => signal.raw() | if core_dumped { 0x80 } else { 0 },
         }
     }
-
-    /// The exit code that a shell shows: the child's own, or 128 + signal.
-    pub const fn shell_code(self) -> u8 {
-        match self {
-            Status::Exited(code) => code,
-            Status::Signaled { signal, .. } => 128u8.saturating_add(signal.raw() as u8),
-        }
-    }
 }
 
 /// What a process and its reaped descendants used, see `getrusage(2)`.

@@ -99,7 +99,7 @@ pub fn each(
 }
 
 /// Ends every process within the scope that proves to be ours and that `take` agrees to: SIGTERM (with SIGCONT), SIGKILL after `grace`;
-/// each also to the group that it leads, where the kernel can do that safely. `true` when nobody is left: two scans in a row were
+/// each also to the group that it leads, where the kernel can do that safely, and to the session that it leads. `true` when nobody is left: two scans in a row were
 /// quiet and found nobody. It gives up when `limit` has passed after the grace.
 ///
 /// With a `leaf` also everybody in it, whatever they carry.
@@ -146,10 +146,15 @@ pub fn end_all(
                 && take(process)
             {
                 found = true;
+                let leads = |number: i32| number == process.pid().raw();
+                if leads(stat.session) && !signals.is_empty() {
+                    // As long as it lives the number of its session is its own.
+                    bare_members(host, names, process.pid(), proof, signals);
+                }
                 for signal in signals {
                     // Refused or gone: the next scan tells.
-                    let leads = stat.pgrp == process.pid().raw();
-                    let _ = (leads.then(|| process.signal_group(*signal)), process.signal(*signal));
+                    let _ =
+                        (leads(stat.pgrp).then(|| process.signal_group(*signal)), process.signal(*signal));
                 }
             }
         })?;
@@ -162,6 +167,21 @@ pub fn end_all(
         // Who forks and ends in a loop is met the sooner.
         let _ = sys::readable([], Duration::from_millis(if kill { 1 } else { 20 }));
     }
+}
+
+/// Sends signals to those in a session that prove nothing, and have left the leader's group.
+fn bare_members(host: &Host, names: &Names<'_>, leader: Pid, proof: Proof<'_>, signals: &[Signal]) {
+    let Ok(proc) = host.proc() else { return };
+    let _ = proc.pids(|pid| {
+        if let Ok(dir) = proc.listed(pid)
+            && dir.stat().is_ok_and(|stat| stat.session == leader.raw() && stat.pgrp != leader.raw())
+            && one(host, names, pid, proof).is_none()
+        {
+            let process = Process::of_dir(dir);
+            signals.iter().for_each(|signal| _ = process.signal(*signal));
+        }
+        true
+    });
 }
 
 /// The process with this number, if it lives and proves to be ours; pinned.

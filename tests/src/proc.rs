@@ -99,6 +99,11 @@ pub fn carriers(entry: &str) -> Vec<u32> {
     pids().into_iter().filter(|p| *p != own && carries(p) && alive(*p)).collect()
 }
 
+/// Whether it has ended, whole: it is gone, or a zombie.
+pub fn has_ended(pid: u32) -> bool {
+    state(pid).is_none_or(|state| matches!(state, 'Z' | 'X'))
+}
+
 /// Whether it is the guard of a spawner: it is called so, and before that it tells nobody when it ends (field 38 of its stat line), unless
 /// its parent has ended.
 pub fn is_guard(pid: u32) -> bool {

@@ -6,6 +6,7 @@
 //! - `daemon`: in a session of its own, its parent gone;
 //! - `bare`: a `daemon` that has no environ (it executes `sleep`);
 //! - `mixed`: a `daemon` with a child in its group that has no environ;
+//! - `spread`: a `daemon` with a child in its session that has a group of its own and no environ;
 //! - `listener`: a `daemon` that listens on a port of 127.0.0.1; says `listener PORT`;
 //! - `stopped`: a child that has stopped itself;
 //! - `deaf`: a child that ignores SIGTERM, SIGINT and SIGHUP;
@@ -48,6 +49,14 @@ fn execute_bare() -> ! {
     // SAFETY: both tables end in a null, and their strings stand.
     unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environ.as_ptr()) };
     std::process::exit(98);
+}
+
+/// A port that this process listens on from now on.
+fn listen() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    std::mem::forget(listener);
+    port
 }
 
 fn storm(mut left: u32) {
@@ -97,13 +106,19 @@ fn make(kind: &str, log: &File) {
             fork(|| execute_bare());
             say("mixed");
         }),
+        ("spread", _) => middle(&|| {
+            new_session();
+            fork(|| {
+                // SAFETY: takes numbers only.
+                unsafe { libc::setpgid(0, 0) };
+                execute_bare()
+            });
+            say("spread");
+        }),
         ("listener", _) => middle(&|| {
             new_session();
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-            let port = listener.local_addr().expect("its address").port();
-            std::mem::forget(listener);
             let mut file = log;
-            file.write_all(format!("listener {port}\n").as_bytes()).expect("the file takes a line");
+            file.write_all(format!("listener {}\n", listen()).as_bytes()).expect("the file takes a line");
         }),
         ("stopped", _) => fork(|| {
             say("stopped");
