@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     process::{Child, Output},
     time::{Duration, Instant},
 };
@@ -12,7 +13,7 @@ use pidward_tests::{
     files::TempDir,
     fixture,
     leftovers::NoLeftovers,
-    need,
+    need, os,
     proc::{self, eventually},
     skip,
 };
@@ -188,6 +189,7 @@ fn sigkill_of_pidward_ends_the_program() {
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
     eventually("the program's end", || !proc::alive(program));
+    eventually("the inner one's end", || guard.left().is_empty());
 }
 
 #[test]
@@ -243,4 +245,30 @@ fn pid_1_of_a_namespace_stops_on_sigterm_and_reaps_orphans() {
     unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--"]);
     let output = finish(unshare.arg(ours.get_program()).args(ours.get_args()));
     assert_eq!(code(&output), 0, "a zombie stays: {output:?}");
+}
+
+#[test]
+fn a_signal_to_both_processes_of_pidward_is_one_signal() {
+    let guard = NoLeftovers::new();
+    let script = "trap 'echo once' USR1; trap 'echo term; sleep 0.3; exit 41' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut cmd = run(&guard, &[], &["sh", "-c", script]);
+    std::os::unix::process::CommandExt::process_group(&mut cmd, 0);
+    let mut child = cmd.spawn().expect("pidward");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = || {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        line
+    };
+    let group = i32::try_from(child.id()).expect("a pid");
+    assert!(group > 1 && proc::pgid(child.id()) == Some(child.id()), "a group of its own");
+    // SAFETY: takes numbers only; the group is that of a child that is not reaped.
+    let all = |number| os::check(unsafe { libc::kill(-group, number) }.into()).expect("a group of ours");
+    assert_eq!(line(), "ready\n");
+    all(libc::SIGUSR1);
+    assert_eq!(line(), "once\n");
+    // The second way would be impatience, and SIGKILL.
+    all(libc::SIGTERM);
+    assert_eq!(line(), "term\n", "and no other USR1");
+    assert_eq!(child.wait().expect("pidward's end").code(), Some(41));
 }

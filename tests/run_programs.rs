@@ -58,6 +58,7 @@ fn a_web_server_ends_with_a_pidward_that_was_killed() {
     child.kill().expect("a child of ours");
     child.wait().expect("pidward's end");
     eventually("the server's end", || !proc::alive(program));
+    eventually("the inner one's end", || guard.left().is_empty());
     TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
 }
 

@@ -240,3 +240,29 @@ fn a_shutdown_of_many_deaf_ones_takes_one_grace_and_not_one_look_for_each() {
     assert!(took >= SHORT && took < SHORT + Duration::from_secs(15), "{took:?}");
     nobody(&guard);
 }
+
+#[test]
+fn under_the_command_who_has_lost_everything_ends_too_without_a_leaf() {
+    in_child!(|again| again.limit(Duration::from_secs(600)));
+    // It ends by itself, is stopped, or is killed.
+    for number in [0, libc::SIGTERM, libc::SIGKILL].repeat(rounds(1, 20)) {
+        let guard = NoLeftovers::alone();
+        let dir = TempDir::new();
+        let board = Board::at(dir.at("board"));
+        let (board_path, tree) =
+            (board.path().to_str().expect("a path"), fixture!("tree").to_str().expect("a path"));
+        let mut kinds = vec![tree, board_path, "bare"];
+        kinds.extend((number == 0).then_some("exit"));
+        let mut cmd = command::run(&guard, &["--cgroup", "off", "--grace", "300ms"], &kinds);
+        let mut run = cmd.spawn().expect("pidward");
+        let bare = board.wait_for_pid("bare");
+        if number != 0 {
+            proc::eventually("exec", || {
+                proc::environ(bare).is_empty() && proc::cmdline(bare).contains("sleep")
+            });
+            command::signal(run.id(), number);
+        }
+        run.wait().expect("its end");
+        proc::eventually("it has ended", || proc::has_ended(bare) && guard.left().is_empty());
+    }
+}

@@ -139,9 +139,11 @@ pub fn try_reap(child: Target<'_>) -> Result<Option<Exit>, ReapError> {
 /// # Errors
 /// [`ReapError`].
 pub fn next_stop(child: Target<'_>) -> Result<Option<Change>, ReapError> {
-    match change(child, raw::WSTOPPED | raw::WCONTINUED)? {
-        None => change(child, raw::WEXITED | raw::WNOWAIT),
-        stop => Ok(stop),
+    let end = || change(child, raw::WEXITED | raw::WNOWAIT);
+    match end()? {
+        // To who asks for stops alone a zombie is no child.
+        None => change(child, raw::WSTOPPED | raw::WCONTINUED).or_else(|_| end()),
+        ended => Ok(ended),
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Proof<'a> {
     Nonce(Id128),
     /// It carries a run entry.
     Cookie(Cookie),
+    /// It is a child of the caller: for programs that own all their children.
+    Child,
     /// It carries a run entry, and is of this kind and name or descends from such a child.
     Named(ChildKind, &'a str, Cookie),
 }
@@ -65,6 +67,9 @@ impl Seen {
         self.moved == 0 && self == before
     }
 }
+
+/// The longest wait between two scans while the grace runs.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Gives every living process within the scope that proves to be ours to `visit`. Never the caller itself, and never pid 1.
 ///
@@ -116,7 +121,7 @@ pub fn end_all(
     mut take: impl FnMut(&Process) -> bool,
 ) -> Result<bool, ProcError> {
     let began = sys::monotonic();
-    let (mut asked, mut before) = (false, None);
+    let (mut asked, mut before, mut pause) = (false, None, Duration::from_millis(1));
     // Ends when nobody is left, or with the limit.
     loop {
         let waited = sys::monotonic().saturating_sub(began);
@@ -164,8 +169,9 @@ pub fn end_all(
             return Ok(quiet);
         }
         before = (!found).then_some(seen);
+        let _ = sys::readable([], pause);
         // Who forks and ends in a loop is met the sooner.
-        let _ = sys::readable([], Duration::from_millis(if kill { 1 } else { 20 }));
+        pause = if kill { Duration::from_millis(1) } else { pause.saturating_mul(2).min(PAUSE) };
     }
 }
 
@@ -218,10 +224,15 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
     if stat.is_ended() {
         return Look::Zombie(stat.start_ticks);
     }
+    if proof == Proof::Child {
+        let ours = Pid::new(stat.ppid) == Pid::from_raw(sys::getpid());
+        let nothing = Carried { named: false, nonce: None, tree: Tree::None };
+        return if ours { Look::Ours(Process::of_dir(dir), stat, nothing) } else { Look::Outside };
+    }
     let (kind, service, cookie) = match proof {
         Proof::Named(kind, service, cookie) => (kind, service, cookie),
         Proof::Cookie(cookie) => (ChildKind::Task, "", cookie),
-        Proof::Nonce(_) => (ChildKind::Task, "", Cookie::Any),
+        Proof::Nonce(_) | Proof::Child => (ChildKind::Task, "", Cookie::Any),
     };
     let mut scan = Scan::new(names, Markers::new(names, kind, service), cookie);
     match dir.environ(|piece| scan.feed(piece)) {
@@ -233,7 +244,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
     let carried = scan.carried();
     let ours = match proof {
         Proof::Nonce(nonce) => carried.nonce == Some(nonce),
-        Proof::Cookie(_) => carried.tree == Tree::Ours,
+        Proof::Cookie(_) | Proof::Child => carried.tree == Tree::Ours,
         Proof::Named(..) => carried.tree == Tree::Ours && carried.named,
     };
     if ours { Look::Ours(Process::of_dir(dir), stat, carried) } else { Look::Unproven }

@@ -62,9 +62,27 @@ pub fn finish(command: &mut Command) -> Output {
 }
 
 /// Waits for the one child of a process that runs another program than it does itself: before that there may be one which only tries
-/// something, and then one before its exec.
+/// something, and then one before its exec. Of `pidward run` it is the program, whose parent is the [inner](inner_of) one.
 #[track_caller]
 pub fn child_of(pid: u32) -> u32 {
+    let child = first_child(pid);
+    if is_inner(child) { first_child(child) } else { child }
+}
+
+/// Waits for the inner one of the two processes that `pidward run` is.
+#[track_caller]
+pub fn inner_of(pid: u32) -> u32 {
+    let inner = first_child(pid);
+    assert!(is_inner(inner), "{}", proc::cmdline(inner));
+    inner
+}
+
+fn is_inner(pid: u32) -> bool {
+    proc::cmdline(pid).contains(" run --outer ")
+}
+
+#[track_caller]
+fn first_child(pid: u32) -> u32 {
     let mut child = None;
     proc::eventually("a child", || {
         let own = proc::cmdline(pid);

@@ -12,7 +12,8 @@ const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
 stops the group: SIGTERM, SIGKILL after the grace. SIGINT and SIGHUP are passed on as they are; whoever has not
 ended within the grace is then stopped. A second SIGINT or SIGTERM sends SIGKILL at once. What the program leaves
-behind, in its group or out of it, is stopped when it ends. Where pidward itself is killed, its guard does that.
+behind, in its group or out of it, is stopped when it ends. pidward is two processes: where the one that was started
+is killed, the other one does that, and where both are, the guard.
 
 Exit codes:
   N        the program's own
@@ -104,6 +105,7 @@ fn run() -> Command {
                 "No guard: a crash of pidward itself then ends the program alone, not what it started",
             ),
             value("timeout", "DURATION", "Stops the program after this long"),
+            value("outer", "PID", "").hide(true),
             log(),
             Arg::new("program")
                 .value_name("PROGRAM [ARG]...")

@@ -54,7 +54,7 @@ pub(super) fn go_on(run: &mut Supervision) {
 
 /// Stops us as SIGTSTP by default does, and returns when we are continued: at once where nobody could do that
 /// (the kernel stops no orphaned group in this way), or where the signal is ignored.
-fn stop_us(group: bool) {
+pub(super) fn stop_us(group: bool) {
     let all_but_stop = !(1 << (Signal::TSTP.raw() - 1));
     let sent = if group { stop_group() } else { stop_self() };
     if let Err(e) = sent.map_err(Into::into).and_then(|()| block(all_but_stop)) {

@@ -3,7 +3,7 @@
 //! One loop on the main thread waits for signals (all are blocked and read from a descriptor, from before the program
 //! starts: also as pid 1, where a signal without a taker is thrown away), for the program's end, and for times.
 
-use std::{io::ErrorKind, os::fd::OwnedFd, process::ExitStatus};
+use std::{ffi::OsString, io::ErrorKind, os::fd::OwnedFd, process::ExitStatus};
 
 use clap::ArgMatches;
 use pidward::{CgroupPlace, Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
@@ -13,12 +13,14 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 mod job;
 mod options;
 mod orphans;
+mod outer;
 mod supervise;
 mod terminal;
 mod users;
 
 use crate::{environ, fault::Fault};
 use options::Options;
+use outer::Part;
 use supervise::Supervision;
 use terminal::Terminal;
 
@@ -32,6 +34,15 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     // Before there is a second thread: they inherit it.
     block()?;
     let signals = SignalFd::all().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?;
+    let outer = match outer::part(
+        matches.get_one::<OsString>(outer::OPTION).map(OsString::as_os_str),
+        &options,
+        &signals,
+    )? {
+        Part::Outer(code) => return Ok(code),
+        Part::Inner(outer) => outer,
+    };
+    orphans::adopt();
     let mut terminal = Terminal::find();
     let mut command = options.command()?;
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
@@ -59,7 +70,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     };
     // Its descriptors are the child's from here on.
     drop(command);
-    let code = Supervision::new(child, signals, terminal, &options).run()?;
+    let code = Supervision::new(child, (signals, outer), terminal, &options).run()?;
     if code == SURVIVED {
         // Another stop would come to the same.
         std::mem::forget(spawner);
@@ -67,7 +78,8 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     }
     // What supervisors further down have left behind.
     let report = spawner.shutdown(options.grace);
-    Ok(if supervise::tell_survivors(&report) { SURVIVED } else { code })
+    let survived = supervise::tell_survivors(&report) | !orphans::stop(options.grace);
+    Ok(if survived { SURVIVED } else { code })
 }
 
 fn block() -> Result<(), Fault> {

@@ -1,8 +1,9 @@
 //! The loop between a program's start and the end of its group.
 
 use std::{
+    collections::HashMap,
     fs,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -13,6 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{job, options::Options, orphans, terminal::Terminal};
 use crate::{fault::Fault, output};
 
+/// How far apart the two ways of one signal are at most.
+const TWICE: Duration = Duration::from_secs(1);
+
 pub(super) struct Supervision {
     pub(super) child: Child,
     pub(super) terminal: Option<Terminal>,
@@ -21,6 +25,10 @@ pub(super) struct Supervision {
     /// The stop of the program that was acted on.
     pub(super) seen_stop: Option<Signal>,
     signals: SignalFd,
+    /// Readable when the outer pidward has ended.
+    outer: Option<OwnedFd>,
+    /// The last of each signal: when, and whether the outer one passed it on.
+    last: HashMap<Signal, (Instant, bool)>,
     grace: Duration,
     ended: bool,
     stopping: Option<Stopping>,
@@ -38,7 +46,7 @@ pub(super) struct Supervision {
 impl Supervision {
     pub(super) fn new(
         child: Child,
-        signals: SignalFd,
+        (signals, outer): (SignalFd, Option<OwnedFd>),
         terminal: Option<Terminal>,
         options: &Options,
     ) -> Supervision {
@@ -49,6 +57,8 @@ impl Supervision {
             stop_asked: false,
             seen_stop: None,
             signals,
+            outer,
+            last: HashMap::new(),
             grace: options.grace,
             ended: false,
             stopping: None,
@@ -136,6 +146,9 @@ impl Supervision {
         if !self.ended {
             fds.push(PollFd::new(&program, PollFlags::IN));
         }
+        if let Some(outer) = &self.outer {
+            fds.push(PollFd::new(outer, PollFlags::IN));
+        }
         let watched = self.terminal.as_ref().filter(|_| !self.hung_up && !self.ignores_hangup);
         if let Some(terminal) = watched {
             fds.push(PollFd::new(terminal, PollFlags::empty()));
@@ -144,6 +157,11 @@ impl Supervision {
         let _ = poll(&mut fds, due.as_ref());
         let closed = watched.is_some() && fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::HUP));
         drop(fds);
+        if self.outer.as_ref().is_some_and(has_ended) {
+            log::warn!("whoever started the program was killed: it is stopped");
+            self.outer = None;
+            self.begin_stop();
+        }
         if closed {
             log::info!("the terminal is closed");
             self.hang_up();
@@ -164,6 +182,9 @@ impl Supervision {
         if pid == std::process::id() {
             return;
         }
+        if self.is_told_twice(signal, pid) {
+            return;
+        }
         log::debug!("{signal} from process {pid}");
         match signal {
             Signal::CHLD => orphans::reap(self.child.id()),
@@ -177,6 +198,19 @@ impl Supervision {
             }
             _ => self.pass(signal),
         }
+    }
+
+    /// Whether it came to our whole group, and the outer one has passed its own on: two ways, one signal.
+    fn is_told_twice(&mut self, signal: Signal, pid: u32) -> bool {
+        let passed = self.outer.is_some() && pid == std::os::unix::process::parent_id();
+        let now = Instant::now();
+        let twice = self.outer.is_some()
+            && signal != Signal::CHLD
+            && self.last.remove(&signal).is_some_and(|(at, was)| was != passed && now - at < TWICE);
+        if !twice {
+            self.last.insert(signal, (now, passed));
+        }
+        twice
     }
 
     /// Somebody wants the program to end, by SIGTERM or in this way. The second time there is no grace.
@@ -238,6 +272,10 @@ pub(super) fn tell_survivors(report: &StopReport) -> bool {
         output::complain(&format!("process {} (state {}) survived the stop", survivor.pid, survivor.state));
     }
     !report.is_complete()
+}
+
+fn has_ended(pidfd: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether whoever started us has set this signal to be ignored.

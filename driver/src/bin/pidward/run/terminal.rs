@@ -140,8 +140,12 @@ impl Terminal {
     /// Whether the shell that started us has put itself in front.
     fn is_parents(&self) -> bool {
         let parent = getppid().and_then(|parent| pidward_core::Pid::from_raw(parent.as_raw_pid()));
-        // 0 where it is in another pid namespace.
-        let group = parent.and_then(|parent| procfs::stat(parent).ok()).map(|stat| stat.pgrp);
+        // 0 where it is in another pid namespace. The outer pidward is of our own group: then its parent is meant.
+        let stat = |pid| procfs::stat(pid).ok();
+        let parent = parent.and_then(stat);
+        let above = parent.as_ref().filter(|parent| parent.pgrp == self.own.as_raw_pid());
+        let above = above.and_then(|outer| pidward_core::Pid::new(outer.ppid)).and_then(stat);
+        let group = above.or(parent).map(|stat| stat.pgrp);
         let front = tcgetpgrp(&self.fd).map_or(0, Pid::as_raw_pid);
         front > 0 && group == Some(front) && front != self.own.as_raw_pid()
     }
