@@ -123,6 +123,27 @@ fn getters() {
     assert_eq!(cmd.get_current_dir(), Some(Path::new("/d")));
 }
 
+/// Without a leaf there is no limit, and without the limit no child.
+fn limits() {
+    let spawner = Spawner::new().unwrap();
+    let set: [fn(&mut Command) -> &mut Command; 3] =
+        [|c| c.memory_limit(1 << 30), |c| c.process_limit(9), |c| c.cpu_weight(50)];
+    for set in set {
+        let error = spawner.spawn(set(&mut Command::new("true"))).expect_err("no leaf");
+        assert_eq!(error.kind(), SpawnErrorKind::Unsupported, "{error}");
+    }
+    let error = spawner.spawn(Command::new("true").cpu_weight(0)).expect_err("no share");
+    assert_eq!(error.kind(), SpawnErrorKind::InvalidInput, "{error}");
+}
+
+fn ask_grace() {
+    let spawner = Spawner::new().unwrap();
+    let mut cmd = Command::new("cat");
+    let mut child =
+        spawner.spawn(cmd.stdin(pidward::Stdio::piped()).ask_grace(Duration::from_secs(20))).unwrap();
+    assert_eq!(child.stop(Duration::ZERO).rung(), Some(pidward::Rung::Ask));
+}
+
 type Row = (&'static [&'static str], fn());
 
 /// Each method of `Command`, and what shows that it does something.
@@ -191,6 +212,8 @@ const METHODS: &[Row] = &[
         assert_eq!(report(|c| c.keep_ignored(true)).set("SigIgn") & pipe, pipe);
     }),
     (&["kill_on_drop"], kill_on_drop),
+    (&["memory_limit", "process_limit", "cpu_weight"], limits),
+    (&["ask_grace"], ask_grace),
     (&["deadline"], deadline),
 ];
 

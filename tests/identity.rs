@@ -254,3 +254,22 @@ fn a_line_of_another_boot_or_namespace_is_void() {
     drop(child.stdin.take());
     child.wait().expect("its end");
 }
+
+#[test]
+fn who_carries_the_markers_of_a_child_that_has_ended_is_not_that_child() {
+    let guard = NoLeftovers::new();
+    let spawner = Spawner::new().expect("a spawner");
+    let mut cmd = command(&guard, "/bin/sh", "web");
+    cmd.args(["-c", "setsid sleep 1000 >/dev/null 2>&1 & exit 0"]);
+    let mut child = spawner.spawn(&cmd).expect("a child");
+    child.wait().expect("its end");
+    let helper = || guard.left().into_iter().find(|pid| proc::cmdline(*pid) == "sleep 1000");
+    proc::eventually("a helper", || helper().is_some());
+    let helper = helper().expect("as above");
+    let web = name("web");
+    assert_eq!(spawner.verify(helper, ChildKind::Task, &web), Verdict::Unknown(Why::Inherited));
+    assert!(!spawner.owns(helper, ChildKind::Task, &web));
+    let stop = spawner.stop_owned(helper, ChildKind::Task, &web, SHORT);
+    assert!(matches!(stop, StopOwned::Unverifiable(_)) && !proc::has_ended(helper), "{stop:?}");
+    assert!(child.stop(SHORT).is_complete());
+}

@@ -280,3 +280,23 @@ fn write_to_a_closed_stdin_is_an_error_and_no_death() {
     drop(stdin);
     assert!(child.stop(Duration::from_secs(5)).is_complete());
 }
+
+#[test]
+fn where_nobody_may_wait_an_end_is_seen_and_its_status_is_lost() {
+    in_child!();
+    let guard = NoLeftovers::new();
+    let spawner = Spawner::new().unwrap();
+    // The spawner's launcher has waited for its probe by now.
+    let mut first = spawner.spawn(&sh(&guard, "exit 3")).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(3));
+    pidward_tests::seccomp::Filter::new().errno(libc::SYS_waitid, libc::ENOSYS).install();
+    let mut child = spawner.spawn(&sh(&guard, "exit 3")).unwrap();
+    let began = Instant::now();
+    child.wait().expect_err("no status is to be had");
+    let mut deaf = spawner.spawn(&sh(&guard, "trap '' TERM; while :; do sleep 1; done")).unwrap();
+    let report = deaf.stop(Duration::from_millis(100));
+    assert!(report.is_complete() && report.status().is_none(), "{report:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // No guard's end may be waited for either.
+    std::mem::forget(spawner);
+}

@@ -272,3 +272,19 @@ fn a_signal_to_both_processes_of_pidward_is_one_signal() {
     assert_eq!(line(), "term\n", "and no other USR1");
     assert_eq!(child.wait().expect("pidward's end").code(), Some(41));
 }
+
+#[test]
+fn a_hangup_is_passed_on_as_often_as_it_comes() {
+    let guard = NoLeftovers::new();
+    let script = "trap 'echo hup' HUP; trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = run(&guard, &["--grace", "60s"], &["sh", "-c", script]).spawn().expect("pidward");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    for words in ["ready", "hup", "hup", "hup"] {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        assert_eq!(line.trim_end(), words);
+        signal(child.id(), libc::SIGHUP);
+    }
+    signal(child.id(), libc::SIGTERM);
+    assert_eq!(child.wait().expect("pidward's end").code(), Some(7));
+}

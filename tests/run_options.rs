@@ -249,3 +249,16 @@ fn help_and_version_of_each_command() {
         }
     }
 }
+
+#[test]
+fn a_number_that_nobody_opened_is_not_passed_though_pidward_uses_it() {
+    let guard = NoLeftovers::new();
+    for number in 3..9_i32 {
+        let mut cmd = run(&guard, &["--pass-fd", &number.to_string()], &["true"]);
+        pidward_tests::launch::closing(&mut cmd, &[3, 4, 5, 6, 7, 8]);
+        let output = finish(&mut cmd);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), 125, "{number}: {text}");
+        assert!(text.starts_with("pidward: invalid value") && text.lines().count() == 1, "{text}");
+    }
+}

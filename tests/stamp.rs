@@ -238,11 +238,6 @@ fn where_the_kernel_shows_no_environ_there_is_no_stamp_and_no_exec() {
     // It thinks that it is stamped, and the kernel shows something else: once more would be for ever.
     let file = dir.at("claims");
     one(stamper(&guard, fixture!("stamper"), &file, &["claims".as_ref()]), &file);
-    // No variable at all.
-    let file = dir.at("bare");
-    let mut cmd = guard.command("env");
-    cmd.arg("-i").arg(fixture!("stamper")).arg(&file);
-    one(cmd, &file);
     if skip::has_namespaces() {
         for (name, place) in [("empty", "mount -t tmpfs none /proc &&"), ("outer", "")] {
             let file = dir.at(name);
@@ -256,6 +251,32 @@ fn where_the_kernel_shows_no_environ_there_is_no_stamp_and_no_exec() {
             assert!(text.ends_with("stamp Unverifiable\n"), "{text}");
         }
     }
+}
+
+#[test]
+fn no_variable_at_all_is_an_environ_too() {
+    let guard = NoLeftovers::new();
+    let dir = TempDir::new();
+    let file = dir.at("log");
+    let mut cmd = guard.command("env");
+    cmd.arg("-i").arg(fixture!("stamper")).arg(&file);
+    let starts = run(cmd, &file);
+    let [before, after] = &starts[..] else { panic!("two starts: {starts:?}") };
+    assert!(before.state.iter().all(|(key, _)| key != "env") && after.is_stamped(), "{starts:?}");
+}
+
+#[test]
+fn a_stamped_server_below_somebodys_child_is_known() {
+    let guard = NoLeftovers::new();
+    let dir = TempDir::new();
+    let file = dir.at("log");
+    let spawner = pidward::Spawner::new().expect("a spawner");
+    let mut cmd = pidward::Command::new("/bin/sh");
+    cmd.args(["-c", "\"$0\" \"$1\" asked; exit $?"]).arg(fixture!("stamper")).arg(&file);
+    cmd.env(guard.token().0, guard.token().1).service(&"shell".parse().expect("a name"));
+    assert!(spawner.spawn(&cmd).expect("a shell").wait().expect("its end").success());
+    let starts = starts(&file);
+    assert_eq!(starts[2].said, ["stamp is Same"], "{starts:?}");
 }
 
 #[test]

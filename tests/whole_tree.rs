@@ -266,3 +266,36 @@ fn under_the_command_who_has_lost_everything_ends_too_without_a_leaf() {
         proc::eventually("it has ended", || proc::has_ended(bare) && guard.left().is_empty());
     }
 }
+
+#[test]
+fn a_stop_that_could_not_look_does_not_call_anything_proven_and_sees_again_later() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: reads one rlimit.
+    os::check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }.into())
+        .expect("a lower limit");
+    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
+    let dir = TempDir::new();
+    let [first, second] = ["first", "second"].map(|name| {
+        let board = Board::at(dir.at(name));
+        let mut cmd = Command::new(fixture!("tree"));
+        cmd.arg(board.path()).arg("daemon").env(guard.token().0, guard.token().1);
+        let child = spawner.spawn(&cmd).expect("a tree");
+        board.wait_for("ready");
+        (child, board.wait_for_pid("daemon"))
+    });
+    let ((mut first, away), (second, _)) = (first, second);
+    let mut full: Vec<fs::File> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+    // As many as a look at /proc itself takes, and one process less.
+    full.truncate(full.len() - 2);
+    second.identity().expect_err("no descriptor for it");
+    let report = first.stop(SHORT);
+    assert!(!report.children[0].proven, "{report:?}");
+    drop(full);
+    second.identity().expect("there are descriptors again");
+    assert!(!proc::has_ended(away), "else the look was good");
+    let report = first.stop(SHORT);
+    assert!(report.children[0].proven && proc::has_ended(away), "{report:?}");
+    assert!(spawner.shutdown(SHORT).is_complete());
+}

@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use crate::{
-    Id128, Pid, Signal,
+    Errno, Id128, Pid, Signal,
     cgroup::Cgroup,
     identity::{Host, Process},
     marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
@@ -207,12 +207,18 @@ enum Look {
     Zombie(u64),
 }
 
+/// Whether the process is there and may not be looked at: another user's, or one that means it.
+const fn is_secret(error: ProcError) -> bool {
+    matches!(error, ProcError::Hidden | ProcError::ThreadId | ProcError::Errno(Errno::EACCES | Errno::EPERM))
+}
+
 fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>) -> Look {
     let (dir, stat): (ProcDir, Stat) = match proc.listed(pid).and_then(|dir| Ok((dir.stat()?, dir))) {
         Ok((stat, dir)) => (dir, stat),
         Err(ProcError::Gone) => return Look::Moved,
-        // Whoever cannot be looked at could not be read either.
-        Err(_) => return Look::Outside,
+        Err(e) if is_secret(e) => return Look::Outside,
+        // No descriptor or no memory to be had, say: then nothing is known of it.
+        Err(_) => return Look::Moved,
     };
     let within = match scope {
         Scope::Group(pgid) => stat.pgrp == pgid.raw(),
@@ -239,6 +245,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
         Ok(Environ::Bytes(_)) => {}
         Ok(Environ::Empty) if !stat.has_environ() => return Look::Moved,
         Ok(Environ::Ended) | Err(ProcError::Gone) => return Look::Moved,
+        Err(e) if !is_secret(e) => return Look::Moved,
         Ok(_) | Err(_) => return Look::Unproven,
     }
     let carried = scan.carried();

@@ -13,6 +13,9 @@ use pidward_core::{
 
 use crate::{leaves::Home, members, report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
 
+/// Nothing can be said of them then, and a stop is not proven.
+const BLIND: &str = "descendants that have left their group cannot be looked for, and may live on";
+
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;
 
@@ -127,7 +130,7 @@ impl Looks {
             is_away = true;
             // Looked at again: it is pinned now, and was only listed before.
             let (host, names) = (kin.ground.host(), kin.ground.names());
-            let process = sweep::one(host, &names, carrier.pid, Proof::Nonce(kin.nonce));
+            let process = sweep::one(&host, &names, carrier.pid, Proof::Nonce(kin.nonce));
             process.iter().for_each(|process| send(process, signal));
         }
         self.away.extend(is_away.then_some(kin.nonce));
@@ -146,7 +149,7 @@ impl Looks {
         let (host, names, scope) = (kin.ground.host(), kin.ground.names(), Scope::Since(kin.since));
         for _ in 0..scans {
             let old = list.len();
-            let seen = sweep::each(host, &names, scope, kin.by, |member| {
+            let seen = sweep::each(&host, &names, scope, kin.by, |member| {
                 let Member::Ours(process, stat, carried) = member else { return };
                 let leader = carried.nonce.and_then(|nonce| self.doomed.get(&nonce));
                 if leader.is_some_and(|leader| *leader != process.pid()) {
@@ -163,7 +166,7 @@ impl Looks {
                 }
                 (Ok(seen), _) => before = Some(seen),
                 (Err(e), _) => {
-                    say!(debug, "descendants: {e:?}");
+                    say!(warn, "{BLIND}: {e:?}");
                     break;
                 }
             }
@@ -186,10 +189,13 @@ pub(crate) fn stop_strays(
     let group = home.map(Home::group);
     let mut left = Vec::new();
     let times = (grace, KILL_LIMIT);
-    let ended = sweep::end_all(host, &names, scope, proof, group, times, |process| is_stray(process.pid()));
+    let ended = sweep::end_all(&host, &names, scope, proof, group, times, |process| is_stray(process.pid()));
+    if let Err(e) = ended {
+        say!(warn, "{BLIND}: {e:?}");
+    }
     if ended == Ok(false) {
         // On a machine that is never quiet there may be nobody all the same.
-        let _ = sweep::each(host, &names, scope, proof, |member| match member {
+        let _ = sweep::each(&host, &names, scope, proof, |member| match member {
             Member::Ours(process, ..) if is_stray(process.pid()) => {
                 left.push(members::survivor(process.pid()));
             }

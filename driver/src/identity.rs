@@ -131,8 +131,8 @@ pub fn is_running(pid: u32) -> bool {
 pub fn verify(pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
     let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
     match of(&Ground::default().verify_named(pid, kind, service, Cookie::Any)) {
-        // A server that has stamped itself need not descend from anybody.
-        Verdict::Unknown(Why::NoMarker)
+        // A server that has stamped itself need not descend from anybody, and may descend from somebody's child.
+        Verdict::Unknown(Why::NoMarker | Why::Inherited)
             if kind == ChildKind::Api && *service == api_server_service() && is_stamped(pid) =>
         {
             Verdict::Same

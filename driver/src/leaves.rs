@@ -117,7 +117,7 @@ impl Leaf {
         let name = c_string(&nonce.to_string());
         let group = home.group.make(&name)?;
         let leaf = Leaf { home: Arc::clone(home), name, group };
-        leaf.group.limit(&home.group, limits)?;
+        leaf.group.limit([&home.above, &home.group], limits)?;
         Ok(leaf)
     }
 
@@ -150,7 +150,8 @@ pub struct CgroupGuard {
 impl CgroupGuard {
     /// Whether the child is verified to be in the leaf: listed there, or ended.
     pub fn is_armed(&self) -> bool {
-        let Ok(proc) = self.ground.host().proc() else { return false };
+        let host = self.ground.host();
+        let Ok(proc) = host.proc() else { return false };
         let mut listed = false;
         self.leaf.group.members(proc, |process, _| listed |= process.pid() == self.pid);
         listed || !proc.process(self.pid).and_then(|dir| dir.stat()).is_ok_and(|stat| !stat.is_ended())
@@ -166,7 +167,8 @@ impl CgroupGuard {
     /// # Errors
     /// What the kernel answers.
     pub fn kill(&self) -> io::Result<()> {
-        let proc = self.ground.host().proc().map_err(|_| io::ErrorKind::Unsupported)?;
+        let host = self.ground.host();
+        let proc = host.proc().map_err(|_| io::ErrorKind::Unsupported)?;
         self.leaf.group.kill(proc).map_err(|e| io::Error::from_raw_os_error(e.raw()))
     }
 
@@ -199,7 +201,8 @@ fn sweep(above: &Cgroup, ground: &Ground) {
         }));
     });
     for (name, ours) in stale {
-        let (Ok(group), Ok(proc)) = (above.open(&name), ground.host().proc()) else { continue };
+        let host = ground.host();
+        let (Ok(group), Ok(proc)) = (above.open(&name), host.proc()) else { continue };
         for _ in 0..LOOKS {
             match above.remove(&name) {
                 Err(Errno::EBUSY) if ours && group.kill(proc).is_ok() => {

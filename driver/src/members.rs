@@ -37,7 +37,8 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
 /// Who lives in the child's leaf and is not among `known`.
 pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> Vec<Survivor> {
     let mut left = Vec::new();
-    if let (Some(leaf), Ok(proc)) = (&entry.about.leaf, entry.ground.host().proc())
+    let host = entry.ground.host();
+    if let (Some(leaf), Ok(proc)) = (&entry.about.leaf, host.proc())
         && leaf.group().is_populated().unwrap_or(false)
     {
         leaf.group().members(proc, |process, stat| {
@@ -59,7 +60,7 @@ pub(crate) fn survivor(pid: Pid) -> Survivor {
 pub(crate) fn members(ground: &Ground, pgid: Pid, proof: Proof<'_>) -> (Vec<Survivor>, Vec<Survivor>) {
     let (mut ours, mut unproven) = (Vec::new(), Vec::new());
     let scope = Scope::Group(pgid);
-    let seen = sweep::each(ground.host(), &ground.names(), scope, proof, |member| match member {
+    let seen = sweep::each(&ground.host(), &ground.names(), scope, proof, |member| match member {
         Member::Ours(process, ..) => ours.push(survivor(process.pid())),
         Member::Unproven(pid) => unproven.push(survivor(pid)),
     });
@@ -82,7 +83,7 @@ pub(crate) fn signal(
 ) -> Result<(), SignalError> {
     let (mut sent, mut unproven) = (Err(SignalError::Gone), false);
     let scope = Scope::Group(pgid);
-    let looked = sweep::each(ground.host(), &ground.names(), scope, proof, |member| match member {
+    let looked = sweep::each(&ground.host(), &ground.names(), scope, proof, |member| match member {
         Member::Ours(process, ..) if Some(process.pid()) == except => {}
         Member::Ours(process, ..) => {
             let reached = process.signal(signal);

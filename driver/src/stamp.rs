@@ -91,12 +91,15 @@ fn shown(pid: Pid) -> Option<(Vec<u8>, String)> {
     let mut block = Vec::new();
     let looked = Proc::open().and_then(|proc| {
         let own = proc.process(pid)?;
-        let ticks = own.stat()?.start_ticks;
-        Ok((own.environ(|piece| block.extend_from_slice(piece))?, ticks))
+        let stat = own.stat()?;
+        Ok((own.environ(|piece| block.extend_from_slice(piece))?, stat))
     });
     match looked {
-        Ok((Environ::Bytes(_), ticks)) if marker::environ_has_entries(&block) => {
-            Some((block, format!("{pid}:{ticks}")))
+        // None at all is an environ, too.
+        Ok((environ, stat))
+            if marker::environ_has_entries(&block) || environ == Environ::Empty && stat.has_environ() =>
+        {
+            Some((block, format!("{pid}:{}", stat.start_ticks)))
         }
         other => {
             log::debug!("the environ of process {pid}: {other:?}");

@@ -137,11 +137,12 @@ impl Cgroup {
         made
     }
 
-    /// Sets limits of a leaf that [`make`](Self::make) has just made in `parent`; switches controllers on where the kernel lets.
+    /// Sets limits of a leaf that [`make`](Self::make) has just made; switches controllers on in the groups above it, the highest first,
+    /// where the kernel lets.
     ///
     /// # Errors
     /// [`CgroupError::NoController`], or what the kernel answered.
-    pub fn limit(&self, parent: &Cgroup, limits: &Limits) -> Result<(), CgroupError> {
+    pub fn limit(&self, [highest, next]: [&Cgroup; 2], limits: &Limits) -> Result<(), CgroupError> {
         for (limit, file, controller, on) in [
             (limits.memory, c"memory.max", "memory", &b"+memory"[..]),
             (limits.pids, c"pids.max", "pids", b"+pids"),
@@ -150,10 +151,12 @@ impl Cgroup {
             let Some(limit) = limit else { continue };
             let text = decimal(limit);
             let set = || self.write(file, text.as_bytes());
-            let done = match set() {
-                Err(Errno::ENOENT) => parent.write(c"cgroup.subtree_control", on).and_then(|()| set()),
-                done => done,
-            };
+            let mut done = set();
+            if done == Err(Errno::ENOENT) {
+                // The first may have it switched on already, and not be ours to change.
+                let _ = highest.write(c"cgroup.subtree_control", on);
+                done = next.write(c"cgroup.subtree_control", on).and_then(|()| set());
+            }
             match done {
                 Err(Errno::ENOENT | Errno::EBUSY | Errno::EACCES) => {
                     return Err(CgroupError::NoController(controller));

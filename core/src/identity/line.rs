@@ -49,7 +49,7 @@ impl Identity {
             return Err(if HEAD.starts_with(line) { LineError::Torn } else { LineError::Malformed });
         };
         let mut words = rest.split(|&b| b == b' ');
-        match words.next().and_then(number::<u32>) {
+        match words.next().and_then(number::<u64>) {
             Some(1) => {}
             Some(2..) => return Err(LineError::Newer),
             _ => return Err(LineError::Malformed),

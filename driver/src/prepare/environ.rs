@@ -17,7 +17,7 @@ mod tests;
 use super::strings::Strings;
 use crate::{
     command::Command,
-    names::{API_SERVER_STAMP_ENV, ChildKind},
+    names::{API_SERVER_STAMP_ENV, ChildKind, TREE_PREFIX},
 };
 
 pub(super) fn build(cmd: &Command, names: &Names<'_>) -> Result<Strings, PackError> {
@@ -42,6 +42,12 @@ pub(super) fn merge(
         return Ok(inherited);
     }
     let changes = changes(cmd, names);
+    // Under names of our own, too, the entries of supervisors further out stay.
+    let outer = inherited.iter().filter(|entry| cmd.env_cleared && is_outers(entry, names));
+    let outer: Vec<Change<'_>> = outer.filter_map(set).collect();
+    let at = usize::from(cmd.env_cleared);
+    let mut changes = changes;
+    changes.splice(at..at, outer);
     let bytes = changes.iter().map(length).sum::<usize>() + inherited.bytes();
     Strings::packed(bytes, inherited.count() + changes.len(), |packer| {
         image::pack_environ(packer, inherited.iter(), &changes, names.tree.as_bytes())
@@ -75,6 +81,17 @@ fn changes<'a>(cmd: &'a Command, names: &Names<'a>) -> Vec<Change<'a>> {
         changes.push(Change::Set { name, value: service.as_str().as_bytes() });
     }
     changes
+}
+
+/// Whether it is a run entry under the usual prefix, where ours is another.
+fn is_outers(entry: &[u8], names: &Names<'_>) -> bool {
+    entry.starts_with(TREE_PREFIX.as_bytes()) && !entry.starts_with(names.tree.as_bytes())
+}
+
+/// The same variable once more.
+fn set(entry: &[u8]) -> Option<Change<'_>> {
+    let at = entry.iter().position(|byte| *byte == b'=')?;
+    Some(Change::Set { name: &entry[..at], value: &entry[at + 1..] })
 }
 
 /// The bytes that a change adds at most: name, `=`, value, NUL.

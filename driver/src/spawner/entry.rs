@@ -9,7 +9,7 @@ use std::{
 };
 
 use pidward_core::{
-    Pid, Signal,
+    Pid, Signal, procfs,
     reap::{Exit, ReapError},
     signal::{GroupMeans, SignalError},
     spawn,
@@ -140,10 +140,12 @@ impl Entry {
             Ok(exit) => exit.map(Some),
             // Not to be waited for, and it has not ended.
             Err(ReapError::NotOurs) => None,
-            Err(ReapError::Errno(e)) => {
-                say!(warn, "waiting for process {} fails: {e}", self.pid());
-                None
+            // No status will ever come where nobody may wait. Its end shows all the same.
+            Err(ReapError::Errno(e)) if self.has_gone() => {
+                say!(warn, "the status of process {} cannot be had: {e}", self.pid());
+                Some(None)
             }
+            Err(ReapError::Errno(_)) => None,
             Err(_) => {
                 say!(warn, "the status of process {} was taken by somebody else", self.pid());
                 Some(None)
@@ -159,6 +161,13 @@ impl Entry {
             }
         }
         (*ended, ended.is_some())
+    }
+
+    /// Whether it has ended, without asking for its status.
+    fn has_gone(&self) -> bool {
+        let Some(pidfd) = self.child.pidfd() else { return procfs::is_zombie(self.pid()) };
+        poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&Timespec::default()))
+            .is_ok_and(|ready| ready > 0)
     }
 
     /// The pidfd, or what stands in for it.
@@ -220,7 +229,7 @@ impl Entry {
         leaf.group().members(proc, |process, stat| {
             let names = self.ground.names();
             if Some(stat.pgrp) != group
-                && sweep::one(host, &names, process.pid(), Proof::Nonce(nonce)).is_none()
+                && sweep::one(&host, &names, process.pid(), Proof::Nonce(nonce)).is_none()
             {
                 let _ = process.signal(signal);
             }

@@ -1,7 +1,9 @@
 //! What a spawner and each of its children need to know processes by.
 
 use std::{
-    io, process,
+    io,
+    ops::Deref,
+    process,
     sync::{Arc, OnceLock},
     thread,
     time::Duration,
@@ -85,9 +87,13 @@ impl Ground {
         *self.since.get_or_init(|| own().map_or(0, |stat| stat.start_ticks))
     }
 
-    /// Opened when it is first needed.
-    pub(crate) fn host(&self) -> &Host {
-        self.host.get_or_init(Host::look)
+    /// Opened when it is first needed, and kept once it could be: what is missing now need not be for ever.
+    pub(crate) fn host(&self) -> Place<'_> {
+        if let Some(host) = self.host.get() {
+            return Place::Kept(host);
+        }
+        let now = Host::look();
+        if now.here().is_ok() { Place::Kept(self.host.get_or_init(|| now)) } else { Place::Now(now) }
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
@@ -109,6 +115,23 @@ impl Ground {
     ) -> Result<(Process, Option<Id128>), Verdict> {
         let name = (kind.core(), service.as_str());
         patiently(|| self.host().verify_named(pid, &self.names(), name, cookie))
+    }
+}
+
+/// Where processes are looked at.
+pub(crate) enum Place<'a> {
+    Kept(&'a Host),
+    Now(Host),
+}
+
+impl Deref for Place<'_> {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        match self {
+            Place::Kept(host) => host,
+            Place::Now(host) => host,
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Orphans {
                 return true;
             }
             if !stat.is_ended() {
-                if in_leaves.contains(&pid) || sweep::one(host, &names, pid, proof).is_some() {
+                if in_leaves.contains(&pid) || sweep::one(&host, &names, pid, proof).is_some() {
                     ours.insert(pid, stat.start_ticks);
                 }
                 return true;

@@ -28,7 +28,7 @@ impl Spawner {
     /// Whether the number is, now, a child of this kind and name of this installation.
     ///
     /// A child of this very spawner is known by its pidfd, whatever it has done to its environ. Else markers and run entry decide, and the
-    /// nonce where this spawner has a child with it. Blocks for up to 95 ms while the process is in exec.
+    /// nonce where this spawner has a child with it, or had one (of the last 4,096 that have ended). Blocks for up to 95 ms while the process is in exec.
     pub fn verify(&self, pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
         let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
         match self.find(pid, kind, service) {
@@ -92,7 +92,9 @@ impl Spawner {
         let shown = shared.ground.verify_named(pid, kind, service, self.handle.shared.ground.cookie());
         Found::Shown(shown.and_then(|(process, nonce)| {
             let of_another = |entry: &Arc<Entry>| entry.pid() != pid && entry.about.nonce == nonce;
-            if nonce.is_some() && children.iter().any(of_another) {
+            // A child that has ended is nobody else, whoever has its nonce.
+            let of_ended = |nonce| shared.has_ended_with(nonce);
+            if nonce.is_some_and(of_ended) || nonce.is_some() && children.iter().any(of_another) {
                 return Err(Verdict::Unknown(Why::Inherited));
             }
             Ok((process, nonce))

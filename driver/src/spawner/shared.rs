@@ -1,7 +1,7 @@
 //! What the handles, the threads and the children of one spawner have in common.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ffi::OsStr,
     io, process,
     sync::{
@@ -43,6 +43,9 @@ use crate::{
 /// The key of the events thread's own wake-up; children count from 1.
 pub(super) const WAKE: u64 = 0;
 
+/// How many ended children are remembered.
+const REMEMBERED: usize = 4096;
+
 /// One spawner thread, as askers see it.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -59,6 +62,8 @@ pub(crate) struct Shared {
     /// Where its children have their leaves.
     pub(crate) home: Option<Arc<Home>>,
     children: Mutex<HashMap<u64, Arc<Entry>>>,
+    /// Nonces of children that have ended, the latest last: who still carries one is a descendant.
+    ended: Mutex<VecDeque<Id128>>,
     pub(super) lanes: Mutex<Vec<Arc<Lane>>>,
     pub(super) joins: Mutex<Vec<JoinHandle<()>>>,
     next_key: AtomicU64,
@@ -93,6 +98,7 @@ impl Shared {
             ground: Arc::new(ground),
             home: home.map(Arc::new),
             children: Mutex::default(),
+            ended: Mutex::default(),
             lanes: Mutex::default(),
             joins: Mutex::default(),
             next_key: AtomicU64::new(WAKE + 1),
@@ -168,6 +174,12 @@ impl Shared {
                 let _ = epoll::delete(&self.epoll, pidfd);
             }
             lock(&self.children).remove(&entry.key);
+            let mut ended = lock(&self.ended);
+            ended.extend(entry.about.nonce);
+            if ended.len() > REMEMBERED {
+                ended.pop_front();
+            }
+            drop(ended);
             if self.is_closed() {
                 self.queue.wake_all();
                 self.wake();
@@ -192,6 +204,10 @@ impl Shared {
 
     pub(super) fn child(&self, key: u64) -> Option<Arc<Entry>> {
         lock(&self.children).get(&key).cloned()
+    }
+
+    pub(super) fn has_ended_with(&self, nonce: Id128) -> bool {
+        lock(&self.ended).contains(&nonce)
     }
 
     pub(super) fn children(&self) -> Vec<Arc<Entry>> {

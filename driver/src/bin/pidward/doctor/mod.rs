@@ -10,8 +10,10 @@ use clap::ArgMatches;
 use pidward::{CgroupPlace, Command, Mechanism, Spawner, Stdio};
 use pidward_core::{
     identity::Host,
+    marker::Names,
     probe::{Pidfds, pidfds},
     procfs::ProcError,
+    sweep::{self, Proof, Scope},
 };
 
 mod print;
@@ -44,6 +46,8 @@ struct Found {
     pidfds: Pidfds,
     /// Why processes cannot be known by what `/proc` says of them; `None` where they can.
     here: Option<ProcError>,
+    /// Why processes cannot be looked for; `None` where they can.
+    scan: Option<ProcError>,
 }
 
 /// One row for each promise, from a spawn of this very program.
@@ -62,7 +66,10 @@ fn examine() -> Vec<Row> {
         });
     match spawned {
         Ok((mechanism, guard, leaf)) => {
-            rows::of(&Found { mechanism, guard, leaf, pidfds: pidfds(), here: Host::look().here().err() })
+            let host = Host::look();
+            let scanned = sweep::each(&host, &Names::DEFAULT, Scope::Since(0), Proof::Child, |_| {});
+            let scan = scanned.err();
+            rows::of(&Found { mechanism, guard, leaf, pidfds: pidfds(), here: host.here().err(), scan })
         }
         Err(error) => vec![rows::no_spawn(&error)],
     }

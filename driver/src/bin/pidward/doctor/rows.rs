@@ -54,7 +54,7 @@ pub(super) struct Row {
 type Words = (&'static str, Rank, &'static str, &'static str);
 
 pub(super) fn of(found: &Found) -> Vec<Row> {
-    let Found { mechanism, guard, leaf, pidfds, here } = found;
+    let Found { mechanism, guard, leaf, pidfds, here, scan } = found;
     [
         ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
         ("a signal reaches the child and nobody who has its number later", signal(mechanism.pidfd, *pidfds)),
@@ -64,8 +64,14 @@ pub(super) fn of(found: &Found) -> Vec<Row> {
         ("a recorded process is told from who has its number later", recorded(*pidfds, *here)),
         ("a process of another supervisor is told by its environment", named(*here)),
         ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
-        ("what the child has started ends when its supervisor does", guarded(*guard, *pidfds, *here)),
-        ("whoever descends from the child is found, whatever it does to itself", found_by(*leaf, *here)),
+        (
+            "what the child has started ends when its supervisor does",
+            guarded(*guard, *pidfds, here.or(*scan)),
+        ),
+        (
+            "whoever descends from the child is found, whatever it does to itself",
+            found_by(*leaf, here.or(*scan)),
+        ),
         ("the child gets no descriptor but those passed to it", closing(mechanism.closing)),
     ]
     .into_iter()
@@ -208,7 +214,7 @@ const fn no_proc(error: ProcError) -> Words {
     let why = match error {
         ProcError::OtherPidNamespace => "/proc shows another pid namespace",
         ProcError::NoProc => "there is no /proc, or it does not show the boot id",
-        _ => "/proc cannot be read",
+        _ => "/proc cannot be read: a filter, or no descriptor is left",
     };
     ("none: such a process is not signalled", Rank::NotKept, why, "mount the /proc of this pid namespace")
 }

@@ -3,7 +3,7 @@
 //! One loop on the main thread waits for signals (all are blocked and read from a descriptor, from before the program
 //! starts: also as pid 1, where a signal without a taker is thrown away), for the program's end, and for times.
 
-use std::{ffi::OsString, io::ErrorKind, os::fd::OwnedFd, process::ExitStatus};
+use std::{ffi::OsString, fs, io::ErrorKind, os::fd::OwnedFd, path::Path, process::ExitStatus};
 
 use clap::ArgMatches;
 use pidward::{CgroupPlace, Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
@@ -31,20 +31,25 @@ const SURVIVED: u8 = 4;
 pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     environ::start_log(matches).map_err(Fault::run)?;
     let options = Options::read(matches).map_err(Fault::run)?;
+    // Before anything of our own is opened.
+    let passed = descriptors(&options.pass_fds)?;
     // Before there is a second thread: they inherit it.
     block()?;
     let signals = SignalFd::all().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?;
-    let outer = match outer::part(
+    let (outer, passed) = match outer::part(
         matches.get_one::<OsString>(outer::OPTION).map(OsString::as_os_str),
-        &options,
+        passed,
         &signals,
     )? {
         Part::Outer(code) => return Ok(code),
-        Part::Inner(outer) => outer,
+        Part::Inner(outer, passed) => (outer, passed),
     };
     orphans::adopt();
     let mut terminal = Terminal::find();
-    let mut command = options.command()?;
+    let mut command = options.command();
+    for (fd, number) in passed {
+        command.pass_fd(fd, number);
+    }
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
@@ -87,7 +92,7 @@ fn block() -> Result<(), Fault> {
 }
 
 impl Options {
-    fn command(&self) -> Result<Command, Fault> {
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).kind(self.kind).service(&self.name).no_new_privs(self.no_new_privs);
         if self.stdin_null {
@@ -117,16 +122,28 @@ impl Options {
                 command.groups(groups);
             }
         }
-        for &number in &self.pass_fds {
-            let fd = own_descriptor(number).map_err(|e| {
-                Fault::run(format!(
-                    "invalid value '{number}' for --pass-fd: expected an open descriptor: {e}"
-                ))
-            })?;
-            command.pass_fd(fd, number);
-        }
-        Ok(command)
+        command
     }
+}
+
+/// Copies of the descriptors that are to be passed on, each with its number, sorted, once.
+fn descriptors(numbers: &[u32]) -> Result<Vec<(OwnedFd, u32)>, Fault> {
+    let refused = |number: u32, why: String| {
+        Fault::run(format!("invalid value '{number}' for --pass-fd: expected an open descriptor: {why}"))
+    };
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    // All of them first, and without opening anything: what is opened takes the lowest free number.
+    for &number in &sorted {
+        if let Err(e) = fs::symlink_metadata(format!("/proc/self/fd/{number}"))
+            && Path::new("/proc/self/fd").exists()
+        {
+            return Err(refused(number, e.to_string()));
+        }
+    }
+    let copy = |number| Ok((own_descriptor(number).map_err(|e| refused(number, e.to_string()))?, number));
+    sorted.into_iter().map(copy).collect()
 }
 
 /// A copy of a descriptor that somebody opened for us, known by number only. Since Linux 5.6.

@@ -39,7 +39,11 @@ pub(super) fn stop(grace: Duration) -> bool {
             });
             !left
         }
-        _ => true,
+        Err(e) => {
+            log::warn!("orphans cannot be looked for, and may live on: {e:?}");
+            true
+        }
+        Ok(true) => true,
     }
 }
 

@@ -29,16 +29,19 @@ use rustix::{
     process::{PidfdFlags, getppid, pidfd_open},
 };
 
-use super::{job, options::Options, own_descriptor};
+use super::job;
 use crate::{args, fault::Fault};
 
 /// The option that makes an inner one; its value is the pid of the outer one.
 pub(super) const OPTION: &str = "outer";
 
+/// Descriptors and the numbers that they get.
+pub(super) type Passed = Vec<(OwnedFd, u32)>;
+
 /// What this process is to be.
 pub(super) enum Part {
-    /// The inner one: with a pidfd of the outer one, if it has one.
-    Inner(Option<OwnedFd>),
+    /// The inner one: with a pidfd of the outer one, if it has one, and what is to be passed on.
+    Inner(Option<OwnedFd>, Passed),
     /// The outer one, which has ended with this code.
     Outer(u8),
 }
@@ -46,31 +49,37 @@ pub(super) enum Part {
 /// Becomes the outer one, and returns when that is over; or finds that this is the inner one.
 ///
 /// Pid 1 has nobody above it, and takes all others along by itself: it is both. So is a program that cannot start itself once more.
-pub(super) fn part(outer: Option<&OsStr>, options: &Options, signals: &SignalFd) -> Result<Part, Fault> {
+pub(super) fn part(outer: Option<&OsStr>, passed: Passed, signals: &SignalFd) -> Result<Part, Fault> {
     if let Some(outer) = outer {
         let parent = || getppid().map(|pid| pid.as_raw_pid().to_string());
         let is_parents = || parent().is_some_and(|pid| outer == OsStr::new(&pid));
         let pidfd = getppid().filter(|_| is_parents()).map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // Asked again: the descriptor is the parent's only if that was there all the time.
         return match pidfd.filter(|_| is_parents()) {
-            Some(pidfd) => Ok(Part::Inner(pidfd)),
-            None => Err(Fault::run(format!("--{OPTION} is for pidward itself"))),
+            Some(pidfd) => Ok(Part::Inner(pidfd, passed)),
+            None => {
+                Err(Fault::run(format!("--{OPTION} is for pidward itself, and whoever said it has ended")))
+            }
         };
     }
     if process::id() == 1 {
-        return Ok(Part::Inner(None));
+        return Ok(Part::Inner(None, passed));
     }
-    match start(options) {
-        Ok(inner) => wait(&inner, signals).map(Part::Outer),
+    match start(&passed) {
+        Ok(inner) => {
+            // The end of a pipe is to be seen when the program has closed its own.
+            drop(passed);
+            wait(&inner, signals).map(Part::Outer)
+        }
         Err(e) => {
             log::debug!("pidward cannot start itself once more, and is one process: {e}");
-            Ok(Part::Inner(None))
+            Ok(Part::Inner(None, passed))
         }
     }
 }
 
 /// Starts the inner one: same group, same terminal, the signals blocked from its first instruction on.
-fn start(options: &Options) -> Result<spawn::Child, String> {
+fn start(passed: &[(OwnedFd, u32)]) -> Result<spawn::Child, String> {
     let words: Vec<OsString> = env::args_os().collect();
     let run = words.iter().position(|word| word == args::RUN).ok_or("no command")?;
     let (head, tail) = words.split_at(run + 1);
@@ -84,11 +93,6 @@ fn start(options: &Options) -> Result<spawn::Child, String> {
             entry
         })
         .collect();
-    let passed = options.pass_fds.iter().map(|number| Ok((own_descriptor(*number)?, *number)));
-    let mut passed: Vec<(OwnedFd, u32)> =
-        passed.collect::<Result<_, rustix::io::Errno>>().map_err(|e| e.to_string())?;
-    passed.sort_unstable_by_key(|(_, number)| *number);
-    passed.dedup_by_key(|(_, number)| *number);
     let maps: Vec<FdMap<'_>> = passed.iter().map(|(fd, number)| FdMap::new(fd.as_fd(), *number)).collect();
     let exe = std::fs::File::open("/proc/self/exe").map_err(|e| e.to_string())?;
     let (mut argv_room, mut environ_room) = (Room::of(&argv), Room::of(&environ));

@@ -38,7 +38,8 @@ pub(super) struct Supervision {
     asked: u32,
     timeout: Option<Instant>,
     timed_out: bool,
-    hung_up: bool,
+    /// The terminal is.
+    closed: bool,
     /// As nohup(1) has it: a closed terminal is nothing to us.
     ignores_hangup: bool,
 }
@@ -66,7 +67,7 @@ impl Supervision {
             asked: 0,
             timeout,
             timed_out: false,
-            hung_up: false,
+            closed: false,
             ignores_hangup: ignores(Signal::HUP),
         }
     }
@@ -149,7 +150,7 @@ impl Supervision {
         if let Some(outer) = &self.outer {
             fds.push(PollFd::new(outer, PollFlags::IN));
         }
-        let watched = self.terminal.as_ref().filter(|_| !self.hung_up && !self.ignores_hangup);
+        let watched = self.terminal.as_ref().filter(|_| !self.closed && !self.ignores_hangup);
         if let Some(terminal) = watched {
             fds.push(PollFd::new(terminal, PollFlags::empty()));
         }
@@ -164,6 +165,7 @@ impl Supervision {
         }
         if closed {
             log::info!("the terminal is closed");
+            self.closed = true;
             self.hang_up();
         }
         // Ends when no signal is pending.
@@ -191,7 +193,9 @@ impl Supervision {
             Signal::CONT => job::go_on(self),
             Signal::TERM => self.ask(None),
             Signal::INT => self.ask(Some(Signal::INT)),
-            Signal::HUP => self.hang_up(),
+            // Of a terminal that is closed, it was told.
+            Signal::HUP if !self.closed => self.hang_up(),
+            Signal::HUP => {}
             Signal::TSTP => {
                 self.stop_asked = true;
                 self.pass(signal);
@@ -233,8 +237,7 @@ impl Supervision {
     }
 
     fn hang_up(&mut self) {
-        if !self.ignores_hangup && !self.hung_up {
-            self.hung_up = true;
+        if !self.ignores_hangup {
             self.pass(Signal::HUP);
             // A stopped program acts on it only when it goes on.
             self.pass(Signal::CONT);
