@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{Command, Spawner};
+use pidward::{CgroupPlace, Command, Spawner};
 use pidward_tests::{
+    cgroup::{Place, groups},
     command::{self, code},
     files::TempDir,
     in_child,
@@ -83,7 +84,9 @@ fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
     let Some(frozen) = Frozen::new(&dir) else {
         skip!("needs-loop");
     };
-    let spawner = Spawner::new().expect("a spawner");
+    let leaves = Place::new();
+    let at = leaves.as_ref().map_or(CgroupPlace::Off, |place| CgroupPlace::At(place.path().into()));
+    let spawner = Spawner::builder().cgroup(at).build().expect("a spawner");
     let file = frozen.0.join("file");
     // It keeps no pipe open.
     let script = format!("exec >/dev/null 2>&1; echo x > {}", file.display());
@@ -120,4 +123,10 @@ fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
     frozen.thaw();
     proc::eventually("its end is taken", || proc::state(pid).is_none());
     proc::eventually("nobody is left", || guard.left().is_empty());
+    if let Some(place) = &leaves {
+        let run = place.below().pop().expect("the run's group");
+        proc::eventually("its leaf is gone", || groups(&run).is_empty());
+        drop(spawner);
+        assert!(place.below().is_empty(), "and the run's group");
+    }
 }

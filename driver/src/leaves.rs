@@ -192,12 +192,14 @@ fn sweep(above: &Cgroup, ground: &Ground) {
     let mut stale = Vec::new();
     above.each(|name| {
         let Ok(owner) = Identity::parse(name.to_bytes()) else { return };
+        // The nonce is the group's: a supervisor that is somebody's child carries another one.
+        let (nonce, owner) = (owner.nonce, Identity { nonce: None, ..owner });
         let dead = matches!(
             ground.host().verify(&owner, &ground.names()),
             Err(Verdict::Gone | Verdict::Recycled(_))
         );
         stale.extend(dead.then(|| {
-            (name.to_owned(), owner.nonce.is_some_and(|nonce| Run::spawned(ground.installation(), nonce)))
+            (name.to_owned(), nonce.is_some_and(|nonce| Run::spawned(ground.installation(), nonce)))
         }));
     });
     for (name, ours) in stale {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{leftovers::random_word, proc, skip};
+use crate::{announce::Board, leftovers::random_word, proc, skip};
 
 /// A group of this test's own, where leaves can be made.
 #[derive(Debug)]
@@ -79,4 +79,12 @@ impl Drop for Place {
         }
         let _ = fs::remove_dir(&self.0);
     }
+}
+
+/// A daemon that executes `sleep` without any variable.
+#[track_caller]
+pub fn bare(board: &Board) -> u32 {
+    let bare = board.wait_for_pid("bare");
+    proc::eventually("exec", || proc::environ(bare).is_empty() && proc::cmdline(bare).contains("sleep"));
+    bare
 }
