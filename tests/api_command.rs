@@ -214,6 +214,11 @@ const METHODS: &[Row] = &[
     (&["kill_on_drop"], kill_on_drop),
     (&["memory_limit", "process_limit", "cpu_weight"], limits),
     (&["ask_grace"], ask_grace),
+    (&["survives_supervisor"], || {
+        shows(|c| c.survives_supervisor(true), "deathsig", "0");
+        let seen = report(|c| c.survives_supervisor(true));
+        assert!(seen.all("env").iter().all(|entry| !entry.starts_with(b"PIDWARD_TREE_")), "{seen:?}");
+    }),
     (&["deadline"], deadline),
 ];
 

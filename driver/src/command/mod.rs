@@ -93,6 +93,7 @@ use crate::{
 /// | [`process_limit`](Self::process_limit) | processes of its whole tree |
 /// | [`cpu_weight`](Self::cpu_weight) | its tree's share of the processor |
 /// | [`ask_grace`](Self::ask_grace) | how long the end of its input may take to end it |
+/// | [`survives_supervisor`](Self::survives_supervisor) | it lives on when its supervisor ends without a word |
 /// | [`deadline`](Self::deadline) | how long the spawn may take |
 ///
 /// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
@@ -112,6 +113,7 @@ pub struct Command {
     pub(crate) service: Option<ServiceName>,
     pub(crate) kill_on_drop: bool,
     pub(crate) ask: Option<Duration>,
+    pub(crate) survives: bool,
     pub(crate) deadline: Option<Duration>,
 }
 
@@ -133,6 +135,7 @@ impl Command {
             service: None,
             kill_on_drop: false,
             ask: None,
+            survives: false,
             deadline: None,
         }
     }

@@ -84,7 +84,8 @@ impl Command {
         self
     }
 
-    /// What the child gets when its supervisor ends in whatever way: SIGTERM by default. `None`: it lives on.
+    /// What the child gets when its supervisor ends in whatever way: SIGTERM by default. `None`: nothing, but the spawner's guard ends it
+    /// with the rest; see [`survives_supervisor`](Self::survives_supervisor).
     ///
     /// The kernel takes it off where the program is set-id or has file capabilities, see
     /// `PR_SET_PDEATHSIG` in prctl(2).
@@ -147,6 +148,11 @@ impl Command {
         /// How long a stop waits for the child's own end after it has closed the child's piped standard input, before it sends SIGTERM: the way
         /// in which servers that speak over it, as MCP's, are told to end. Default: SIGTERM at once.
         ask_grace(grace: Duration) => ask = Some(grace);
+
+        /// Whether the child and what it starts live on when the supervisor ends without a word: no death signal, no run entry, and no leaf.
+        /// Its [`identity`](crate::Child::identity), kept in a file, is how a later supervisor knows and stops it. A stop, a shutdown and
+        /// the drop of the last handle end it like any other child.
+        survives_supervisor(survives: bool) => survives = survives;
 
         /// How long this spawn may take, queue and waiting between tries included.
         deadline(deadline: Duration) => deadline = Some(deadline);

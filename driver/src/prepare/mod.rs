@@ -126,11 +126,18 @@ impl Prepared {
         let failed = |errno: rustix::io::Errno| SpawnError::preparing(&cmd.program, Errno::from(errno));
         let (mut fds, ends) = streams(cmd, default).map_err(failed)?;
         fds.extend(cmd.settings.passed.iter().map(|(number, fd)| (*number, Source::Fd(Arc::clone(fd)))));
-        let (program, settings) = (cmd.program.clone(), cmd.settings.clone());
+        let (program, mut settings) = (cmd.program.clone(), cmd.settings.clone());
+        settings.death_signal = settings.death_signal.filter(|_| !cmd.survives);
         let mask = settings.keep_mask.then(signal::blocked).transpose();
         let mask = mask.map_err(|errno| SpawnError::preparing(&program, errno))?;
         let name = cmd.service.clone().map(|service| (cmd.kind.unwrap_or(ChildKind::Task), service));
-        let about = About { kill_on_drop: cmd.kill_on_drop, ask: cmd.ask, name, ..About::default() };
+        let about = About {
+            kill_on_drop: cmd.kill_on_drop,
+            ask: cmd.ask,
+            survives: cmd.survives,
+            name,
+            ..About::default()
+        };
         Ok((Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask }, ends))
     }
 

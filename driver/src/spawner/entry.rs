@@ -211,7 +211,8 @@ impl Entry {
     /// What its descendants are known by.
     pub(crate) fn kin(&self) -> Option<Kin<'_>> {
         let (ground, group) = (&*self.ground, self.child.pgid());
-        let (nonce, by) = (self.about.nonce?, Proof::Cookie(ground.run_cookie()));
+        let nonce = self.about.nonce?;
+        let by = if self.about.survives { Proof::Nonce(nonce) } else { Proof::Cookie(ground.run_cookie()) };
         Some(Kin { ground, nonce, pid: self.pid(), group, since: ground.since(), by })
     }
 

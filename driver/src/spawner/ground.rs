@@ -141,6 +141,8 @@ pub(crate) struct About {
     pub(crate) kill_on_drop: bool,
     /// How long a stop waits after it has closed the child's input.
     pub(crate) ask: Option<Duration>,
+    /// It does not carry the run, and has no leaf.
+    pub(crate) survives: bool,
     /// Of this one spawn.
     pub(crate) nonce: Option<Id128>,
     pub(crate) leaf: Option<Arc<Leaf>>,

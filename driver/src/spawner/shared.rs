@@ -304,24 +304,23 @@ impl Shared {
     /// Sets what every child of this spawner carries, and makes its leaf.
     pub(super) fn stamp(&self, prepared: &mut Prepared) -> Result<(), SpawnError> {
         let (name, value) = self.ground.entry();
-        prepared.stamp(name, value);
+        let survives = prepared.about.survives;
+        if !survives {
+            prepared.stamp(name, value);
+        }
         // There may be no randomness to be had.
-        let failed = |error: &io::Error| {
-            let errno = error.raw_os_error().and_then(pidward_core::Errno::from_raw);
-            SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::ENOSYS))
-        };
-        let nonce = self.ground.nonce().map_err(|e| failed(&e))?;
+        let nonce = self.ground.nonce().map_err(|e| unprepared(prepared, &e))?;
         prepared.about.nonce = Some(nonce);
         prepared.stamp(self.ground.names().nonce, &nonce.to_string());
         let limits = prepared.limits();
         let is_limited = limits != Limits::default();
         let leaf = match &self.home {
-            _ if prepared.cgroup().is_some() => None,
+            _ if prepared.cgroup().is_some() || survives => None,
             Some(home) => Some(Leaf::make(home, nonce, &limits)),
             None => None,
         };
         match leaf {
-            Some(Ok(leaf)) => prepared.set_leaf(leaf).map_err(|e| failed_leaf(prepared, &e)),
+            Some(Ok(leaf)) => prepared.set_leaf(leaf).map_err(|e| unprepared(prepared, &e)),
             None if is_limited => Err(SpawnError::unlimited(prepared.program(), None)),
             Some(Err(e)) if is_limited => Err(SpawnError::unlimited(prepared.program(), Some(e))),
             Some(Err(e)) => {
@@ -333,9 +332,9 @@ impl Shared {
     }
 }
 
-fn failed_leaf(prepared: &Prepared, error: &io::Error) -> SpawnError {
+fn unprepared(prepared: &Prepared, error: &io::Error) -> SpawnError {
     let errno = error.raw_os_error().and_then(pidward_core::Errno::from_raw);
-    SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::EIO))
+    SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::ENOSYS))
 }
 
 /// The group of the run; none where that may be, with a word in the log.

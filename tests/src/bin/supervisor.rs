@@ -9,6 +9,7 @@
 //! - `drop`: shuts the spawner down, writes `shut 0` and stays (this and the ends above wait for the line `go` on the board);
 //! - `rewrite:N`: touches N MiB before it starts the spawner, and writes to all of them again before it stays;
 //! - `eat:N`: as `wait`, and touches N MiB for each line of its input before it answers;
+//! - `survive`: as `wait`, with a tree that survives it; writes `identity LINE` first;
 //! - `host`: opens a socket and a file before the spawner; says what a `waitpid` for any child answers when its own have ended.
 
 use std::{
@@ -55,9 +56,12 @@ fn main() {
     let guard = |spawner: &Spawner| format!("guard {}", spawner.guard_pid().unwrap_or(0));
     say(board, &guard(&spawner));
     let mut tree = Command::new(own_dir().join("tree"));
-    tree.arg(board).args(kinds);
+    tree.arg(board).args(kinds).survives_supervisor(what == "survive");
     let child = if what == "here" { spawner.spawn_on_this_thread(&tree) } else { spawner.spawn(&tree) };
     let child = child.expect("a tree");
+    if what == "survive" {
+        say(board, &format!("identity {}", child.identity().expect("an identity")));
+    }
     say(board, &format!("supervisor {}", std::process::id()));
     match what {
         "exit" | "panic" | "abort" | "exec" | "drop" => {
