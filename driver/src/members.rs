@@ -1,7 +1,7 @@
 //! Who is left of a child and its group.
 
 use pidward_core::{
-    Pid, Signal,
+    Errno, Pid, Signal,
     procfs::{self, ProcError},
     signal::SignalError,
     sweep::{self, Member, Proof, Scope},
@@ -34,21 +34,31 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
     left
 }
 
-/// Who lives in the child's leaf and is not among `known`.
-pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> Vec<Survivor> {
-    let mut left = Vec::new();
-    let host = entry.ground.host();
-    if let (Some(leaf), Ok(proc)) = (&entry.about.leaf, host.proc())
-        && leaf.group().is_populated().unwrap_or(false)
-    {
+/// Who lives in the child's leaf and is not among `known`; and whether the kernel says that nobody does.
+pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> (Vec<Survivor>, bool) {
+    let (mut left, host) = (Vec::new(), entry.ground.host());
+    let Some(leaf) = &entry.about.leaf else { return (left, false) };
+    match leaf.group().is_populated() {
+        // Removed: that is only done to an empty one.
+        Ok(false) | Err(Errno::ENODEV | Errno::ENOENT) => return (left, true),
+        Ok(true) => {}
+        Err(_) => return (left, false),
+    }
+    let mut seen = false;
+    if let Ok(proc) = host.proc() {
         leaf.group().members(proc, |process, stat| {
             let pid = process.pid().get();
+            seen = true;
             if !known.iter().any(|known| known.pid == pid) {
                 left.push(Survivor { pid, state: stat.state.letter().into() });
             }
         });
     }
-    left
+    // Somebody is there whom we cannot see.
+    if !seen && known.is_empty() {
+        left.push(Survivor { pid: entry.pid().get(), state: '?' });
+    }
+    (left, false)
 }
 
 /// Somebody who lives, with the state that it shows.

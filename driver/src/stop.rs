@@ -97,8 +97,7 @@ impl Tree for Ours {
 
     fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure) {
         let mut left = members::left(&self.entry, ended);
-        let in_leaf = members::in_leaf(&self.entry, &left);
-        let is_leaf_empty = self.entry.about.leaf.is_some() && in_leaf.is_empty();
+        let (in_leaf, is_leaf_empty) = members::in_leaf(&self.entry, &left);
         left.extend(in_leaf);
         let Some(kin) = self.entry.kin() else { return (left, Sure::Likely) };
         let (away, sure) = looks.left(kin, after, &left);

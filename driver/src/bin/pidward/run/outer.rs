@@ -56,7 +56,11 @@ pub(super) fn part(outer: Option<&OsStr>, passed: Passed, signals: &SignalFd) ->
         let pidfd = getppid().filter(|_| is_parents()).map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // Asked again: the descriptor is the parent's only if that was there all the time.
         return match pidfd.filter(|_| is_parents()) {
-            Some(pidfd) => Ok(Part::Inner(pidfd, passed)),
+            Some(pidfd) => {
+                // Started by a descriptor it is called by that number, before Linux 6.14.
+                let _ = rustix::thread::set_name(c"pidward");
+                Ok(Part::Inner(pidfd, passed))
+            }
             None => {
                 Err(Fault::run(format!("--{OPTION} is for pidward itself, and whoever said it has ended")))
             }
@@ -81,8 +85,9 @@ pub(super) fn part(outer: Option<&OsStr>, passed: Passed, signals: &SignalFd) ->
 /// Starts the inner one: same group, same terminal, the signals blocked from its first instruction on.
 fn start(passed: &[(OwnedFd, u32)]) -> Result<spawn::Child, String> {
     let words: Vec<OsString> = env::args_os().collect();
-    let run = words.iter().position(|word| word == args::RUN).ok_or("no command")?;
-    let (head, tail) = words.split_at(run + 1);
+    // The first is what we are called, whatever that is.
+    let run = words.iter().skip(1).position(|word| word == args::RUN).ok_or("no command")?;
+    let (head, tail) = words.split_at(run + 2);
     let own = [format!("--{OPTION}").into(), process::id().to_string().into()];
     let argv: Vec<OsString> = head.iter().chain(&own).chain(tail).cloned().collect();
     let environ: Vec<OsString> = env::vars_os()
