@@ -1,9 +1,17 @@
-//! Children that are meant to outlive their supervisor: nobody ends them when it is killed, and whoever has their identity can.
+//! Children that are meant to outlive their supervisor: nobody ends them when it is killed, and whoever has their identity can. And
+//! spawners that have no guard.
 
 use std::{process::Stdio, time::Duration};
 
 use pidward::{Identity, StopOwned, Verdict};
-use pidward_tests::{announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, proc};
+use pidward_core::{
+    Errno, Id128,
+    guard::{Charge, Guard},
+    marker::Names,
+};
+use pidward_tests::{announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, os, proc};
+
+const GRACE: Duration = Duration::from_millis(300);
 
 #[test]
 fn a_child_that_may_lives_on_and_is_stopped_by_its_identity() {
@@ -27,4 +35,26 @@ fn a_child_that_may_lives_on_and_is_stopped_by_its_identity() {
     let stop = identity.stop(Duration::from_millis(200));
     assert!(matches!(stop, StopOwned::Stopped(_)), "{stop:?}");
     proc::eventually("nobody is left", || guard.left().is_empty());
+}
+
+#[test]
+fn a_spawner_without_a_guard_or_whose_children_begin_a_namespace_has_none() {
+    in_child!();
+    let spawner = pidward::Spawner::builder().guard(false).build().expect("a spawner");
+    assert_eq!(spawner.guard_pid(), None);
+    assert!(proc::all_children(std::process::id()).is_empty(), "nobody but us");
+    drop(spawner);
+    if os::is_root() {
+        // SAFETY: takes a number only.
+        os::check(unsafe { libc::unshare(libc::CLONE_NEWPID) }.into()).expect("root may");
+        let charge = Charge {
+            names: Names::DEFAULT,
+            run: Id128::from_bytes([0; 16]),
+            grace: GRACE,
+            limit: GRACE,
+            cgroup: None,
+        };
+        let refused = Guard::start(&charge).err();
+        assert_eq!(refused, Some(Errno::EOPNOTSUPP), "it would be pid 1 of the namespace");
+    }
 }

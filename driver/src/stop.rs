@@ -31,6 +31,8 @@ pub(crate) const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long nobody must be found where it cannot be proven that nobody is left, because the machine is never quiet.
 const UNPROVEN: Duration = Duration::from_millis(300);
+/// And in how many looks, of several scans each.
+const UNPROVEN_LOOKS: u32 = 4;
 
 /// What a stop is for: a process and its group, however they are held.
 pub(crate) trait Tree {
@@ -172,8 +174,8 @@ struct Climb<T> {
     taken: Option<Instant>,
     /// How sure the last look was.
     sure: Sure,
-    /// Since when no look has found anybody.
-    clear: Option<Instant>,
+    /// Since when no look has found anybody, and how many have not.
+    clear: Option<(Instant, u32)>,
     done: Option<Stopped>,
 }
 
@@ -341,11 +343,15 @@ impl<T: Tree> Climb<T> {
         if !self.leader_seen {
             return false;
         }
-        let clear = self.left(looks).is_empty().then(|| self.clear.unwrap_or_else(Instant::now));
-        self.clear = clear;
-        clear.is_some_and(|since| match self.sure {
+        let before = self.clear.take();
+        self.clear = self.left(looks).is_empty().then(|| {
+            let (since, looks) = before.unwrap_or_else(|| (Instant::now(), 0));
+            (since, looks + 1)
+        });
+        self.clear.is_some_and(|(since, looks)| match self.sure {
             Sure::Proven => true,
-            Sure::Likely => since.elapsed() >= UNPROVEN,
+            // On a machine so busy that looks take long there are few in that time.
+            Sure::Likely => looks >= UNPROVEN_LOOKS && since.elapsed() >= UNPROVEN,
             Sure::No => false,
         })
     }
