@@ -9,13 +9,6 @@ use std::{
 use pidward::{Command, NodeId, Reaped, Reaper, Spawner, Stdio};
 use pidward_tests::{in_child, leftovers::NoLeftovers, need, os, proc, rounds::rounds, skip};
 
-fn sh(guard: &NoLeftovers, script: &str) -> Command {
-    let (name, value) = guard.token();
-    let mut cmd = Command::new("/bin/sh");
-    cmd.args(["-c", script]).env(name, value);
-    cmd
-}
-
 fn zombies() -> Vec<u32> {
     let own = process::id();
     proc::children(own).into_iter().filter(|pid| proc::state(*pid) == Some('Z')).collect()
@@ -28,7 +21,7 @@ fn each_end_is_given_once_under_its_number_and_only_if_it_is_registered() {
     let reaper = Reaper::new();
     let mut children = Vec::new();
     for code in 0..20_u64 {
-        let mut cmd = sh(&guard, "read line; exit $0");
+        let mut cmd = guard.shell("read line; exit $0");
         let child = spawner.spawn(cmd.arg(code.to_string()).stdin(Stdio::piped())).expect("a child");
         reaper.register(&child, NodeId(100 + code));
         children.push(child);
@@ -60,7 +53,7 @@ fn a_host_that_waits_for_everybody_costs_a_status_at_most_and_no_time() {
     let reaper = Reaper::new();
     let count = 50;
     for node in 0..count {
-        let child = spawner.spawn(&sh(&guard, "exit 9")).expect("a child");
+        let child = spawner.spawn(&guard.shell("exit 9")).expect("a child");
         reaper.register(&child, NodeId(node));
         // SAFETY: a null status is not written.
         unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) };
@@ -103,7 +96,7 @@ fn the_hosts_own_children_keep_their_statuses_beside_a_subreaper() {
         let mut own = own.args(["-c", "exit 41"]).spawn().expect("the host's own");
         if round % 10 == 0 {
             // With an orphan.
-            let mut child = spawner.spawn(&sh(&guard, "sleep 0.01 & exit 3")).expect("a child");
+            let mut child = spawner.spawn(&guard.shell("sleep 0.01 & exit 3")).expect("a child");
             assert_eq!(child.wait().expect("its end").code(), Some(3));
         }
         if round % 2 == 0 {
@@ -119,9 +112,9 @@ fn orphans_are_reaped_where_they_prove_to_be_ours() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::builder().subreaper(true).build().expect("a spawner");
     // The parents end at once; one orphan carries the run in a session of its own, one has nothing but the group of a child that lives.
-    let mut away = spawner.spawn(&sh(&guard, "setsid sh -c 'sleep 2; exit 1' & exit 0")).expect("a child");
+    let mut away = spawner.spawn(&guard.shell("setsid sh -c 'sleep 2; exit 1' & exit 0")).expect("a child");
     let script = "(env -i /bin/sh -c 'exec /bin/sleep 2' & exit 0); exec sleep 1000";
-    let mut living = spawner.spawn(&sh(&guard, script)).expect("a child");
+    let mut living = spawner.spawn(&guard.shell(script)).expect("a child");
     away.wait().expect("its end");
     let adopted =
         || proc::children(process::id()).into_iter().filter(|pid| *pid != living.id()).collect::<Vec<_>>();
@@ -143,7 +136,7 @@ fn as_pid_1_of_a_namespace_and_above_one_the_ladder_works() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::builder().subreaper(true).build().expect("a spawner");
     let script = "trap : TERM; setsid sleep 1000 & while :; do sleep 1; done";
-    let mut child = spawner.spawn(&sh(&guard, &format!("{script} & {script}"))).expect("a tree");
+    let mut child = spawner.spawn(&guard.shell(&format!("{script} & {script}"))).expect("a tree");
     proc::eventually("the tree", || guard.left().len() >= 6);
     let report = child.stop(Duration::from_millis(200));
     assert!(report.is_complete(), "{report:?}");

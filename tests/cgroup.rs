@@ -22,14 +22,6 @@ use pidward_tests::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-fn at(place: &Place) -> CgroupPlace {
-    CgroupPlace::At(place.path().into())
-}
-
-fn spawner(place: CgroupPlace) -> Spawner {
-    Spawner::builder().cgroup(place).grace(SHORT).build().expect("a spawner")
-}
-
 fn tree(spawner: &Spawner, guard: &NoLeftovers, board: &Board, kinds: &[&str]) -> Child {
     let mut cmd = Command::new(fixture!("tree"));
     cmd.arg(board.path()).args(kinds).env(guard.token().0, guard.token().1);
@@ -46,7 +38,7 @@ fn a_stop_takes_those_along_that_nothing_else_shows() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let spawner = spawner(at(&place));
+    let spawner = place.spawner();
     let dir = TempDir::new();
     let board = Board::at(dir.at("board"));
     let mut child = tree(&spawner, &guard, &board, &["bare", "deaf", "stopped", "daemon"]);
@@ -69,7 +61,7 @@ fn who_is_asked_politely_gets_the_signal_once_wherever_it_is() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let spawner = spawner(at(&place));
+    let spawner = place.spawner();
     let dir = TempDir::new();
     // In the group, out of the group with its environ, and without.
     let script = "trap 'echo $0 >>$1' TERM; echo ready-$0 >>$1; while :; do sleep 0.05; done";
@@ -95,7 +87,7 @@ fn an_early_grandchild_is_born_in_the_leaf() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let spawner = spawner(at(&place));
+    let spawner = place.spawner();
     for _ in 0..rounds(10, 60) {
         let mut cmd = Command::new("/bin/sh");
         cmd.args(["-c", "env -i setsid sleep 1000 & exit 0"]).env(guard.token().0, guard.token().1);
@@ -131,6 +123,7 @@ fn a_killed_supervisor_leaves_neither_the_bare_nor_the_groups() {
         proc::eventually("nobody is left", || guard.left().is_empty() && proc::has_ended(bare));
         took.push(began.elapsed());
         proc::eventually("no group is left", || place.below().is_empty());
+        os::reap_orphans();
     }
     let median = median(took);
     assert!(median < SHORT + Duration::from_secs(2), "{median:?}");
@@ -153,7 +146,7 @@ fn what_only_looks_like_a_cgroup_is_refused_and_all_else_works() {
     );
     // Not to be changed: no leaf, and a child all the same.
     Filter::new().errno(libc::SYS_mkdirat, libc::EROFS).install();
-    let spawner = spawner(CgroupPlace::Auto);
+    let spawner = Spawner::builder().cgroup(CgroupPlace::Auto).build().expect("a spawner");
     let mut cmd = Command::new("true");
     let mut child = spawner.spawn(cmd.env(guard.token().0, guard.token().1)).expect("a child");
     assert!(child.cgroup().is_none() && child.wait().expect("its end").success());
@@ -168,7 +161,7 @@ fn groups_that_members_make_are_removed_with_the_leaf() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let spawner = spawner(at(&place));
+    let spawner = place.spawner();
     let script = "g=$(ls -d \"$0\"/pidward-*/*/ | head -1); mkdir -p \"$g/a/b\" \"$g/c\"; echo $$ >\"$g/a/b/cgroup.procs\"; \
                   echo frozen; sleep 1000";
     let mut cmd = Command::new("/bin/sh");
@@ -224,7 +217,7 @@ fn a_group_that_was_made_threaded_inside_a_leaf_is_no_shelter() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let spawner = spawner(at(&place));
+    let spawner = place.spawner();
     let mut cmd = Command::new("/bin/sh");
     cmd.args(["-c", "for n in $(seq 200); do sleep 1000 & done; echo ready; wait"]);
     let mut child = spawner.spawn(cmd.env(guard.token().0, guard.token().1).stdout(pidward::Stdio::piped()));

@@ -2,17 +2,13 @@
 
 use std::{fs, path::PathBuf, process};
 
-use pidward::{CgroupPlace, Command, SpawnErrorKind, Spawner};
+use pidward::{Command, SpawnErrorKind};
 use pidward_tests::{
     cgroup::{Place, groups},
     in_child,
     leftovers::NoLeftovers,
     need, proc, skip,
 };
-
-fn spawner(place: &Place) -> Spawner {
-    Spawner::builder().cgroup(CgroupPlace::At(place.path().into())).build().expect("a spawner")
-}
 
 #[test]
 fn a_limit_that_no_controller_enforces_is_an_error_and_no_child() {
@@ -22,7 +18,7 @@ fn a_limit_that_no_controller_enforces_is_an_error_and_no_child() {
     let place = Place::new().expect("as above");
     let controllers = fs::read_to_string(place.path().join("cgroup.controllers")).expect("a list");
     need!(!controllers.contains("pids"), "needs-no-controllers: a tree whose controllers are elsewhere");
-    let spawner = spawner(&place);
+    let spawner = place.spawner();
     let error = spawner.spawn(Command::new("true").process_limit(5)).expect_err("no controller");
     assert_eq!(error.kind(), SpawnErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("controller"), "{error}");
@@ -43,7 +39,7 @@ fn limits_bite() {
     let place = Place::new().expect("as above");
     let root = place.path().parent().expect("a root");
     fs::write(root.join("cgroup.subtree_control"), "+memory +pids").expect("root may");
-    let spawner = spawner(&place);
+    let spawner = place.spawner();
     let mut cmd = Command::new("/bin/sh");
     cmd.args(["-c", "sleep 0 & wait $!"]).env(guard.token().0, guard.token().1).process_limit(1);
     let mut child = spawner.spawn(&cmd).expect("a shell");

@@ -15,14 +15,6 @@ use pidward_tests::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-fn at(place: &Place) -> CgroupPlace {
-    CgroupPlace::At(place.path().into())
-}
-
-fn spawner(place: CgroupPlace) -> Spawner {
-    Spawner::builder().cgroup(place).grace(SHORT).build().expect("a spawner")
-}
-
 #[test]
 fn what_a_dead_supervisor_left_is_removed_by_the_next_of_its_installation_only() {
     need!(Place::new().is_some(), "needs-cgroup2");
@@ -40,7 +32,7 @@ fn what_a_dead_supervisor_left_is_removed_by_the_next_of_its_installation_only()
     };
     let [ours, theirs] = [&supervisors[0], &supervisors[1]].map(bare);
     assert!(!ours.is_empty() && !theirs.is_empty());
-    let builder = Spawner::builder().cgroup(at(&place)).installation(ids[0].clone());
+    let builder = Spawner::builder().cgroup(place.at()).installation(ids[0].clone());
     let next = builder.build().expect("a spawner");
     let pid = |text: &str| text.trim().parse::<u32>().expect("one pid");
     assert!(proc::has_ended(pid(&ours)), "the rest of our own dead run is ended");
@@ -49,7 +41,7 @@ fn what_a_dead_supervisor_left_is_removed_by_the_next_of_its_installation_only()
     drop(next);
     os::signal_pid(pid(&theirs), libc::SIGKILL).expect("it lives");
     proc::eventually("it has ended", || proc::has_ended(pid(&theirs)));
-    drop(spawner(at(&place)));
+    drop(place.spawner());
     assert_eq!(place.below(), [] as [PathBuf; 0], "an empty one goes, whoever's it was");
 }
 
@@ -90,7 +82,7 @@ fn the_group_of_a_supervisor_that_lives_is_left_alone_without_inodes_too() {
     in_child!();
     let guard = NoLeftovers::alone();
     let place = Place::new().expect("as above");
-    let supervisor = spawner(CgroupPlace::Off);
+    let supervisor = Spawner::new().expect("a spawner");
     let mut cmd = Command::new("sleep");
     let child = supervisor.spawn(cmd.arg("1000").env(guard.token().0, guard.token().1)).expect("a child");
     let line = child.identity().expect("an identity").to_string();
@@ -104,7 +96,7 @@ fn the_group_of_a_supervisor_that_lives_is_left_alone_without_inodes_too() {
     for owner in [alive, dead] {
         fs::create_dir(place.path().join(owner.to_string())).expect("root may");
     }
-    let next = Spawner::builder().cgroup(at(&place)).installation(installation.to_string()).build();
+    let next = Spawner::builder().cgroup(place.at()).installation(installation.to_string()).build();
     let next = next.expect("a spawner");
     assert!(place.path().join(alive.to_string()).exists(), "it may live");
     assert!(!place.path().join(dead.to_string()).exists(), "somebody else has its number");

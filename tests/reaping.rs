@@ -12,13 +12,6 @@ use std::{
 use pidward::{Child, ChildState, Command, Signal, SpawnErrorKind, Spawner, Stdio};
 use pidward_tests::{in_child, leftovers::NoLeftovers, proc, rounds::rounds};
 
-fn sh(guard: &NoLeftovers, script: &str) -> Command {
-    let (name, value) = guard.token();
-    let mut cmd = Command::new("/bin/sh");
-    cmd.args(["-c", script]).env(name, value);
-    cmd
-}
-
 /// Those of these children of ours that nobody has reaped.
 fn zombies(pids: &[u32]) -> Vec<u32> {
     let own = Some(std::process::id());
@@ -36,7 +29,7 @@ fn kernel_remembers() -> bool {
 /// Children that end with codes 0, 1, 2, … as soon as the other end of `gate` is closed.
 fn held(spawner: &Spawner, guard: &NoLeftovers, gate: &impl AsFd, count: u8) -> Vec<Child> {
     let start = |code: u8| {
-        let mut cmd = sh(guard, "read line; exit $0");
+        let mut cmd = guard.shell("read line; exit $0");
         let stdin = gate.as_fd().try_clone_to_owned().expect("a copy of the gate");
         cmd.arg(code.to_string()).stdin(stdin);
         spawner.spawn(&cmd).expect("a child that waits at the gate")
@@ -114,7 +107,7 @@ fn host_that_waits_for_everybody_takes_no_status_away() {
         let ends = SetOnDrop(&over);
         let spawner = Spawner::new().unwrap();
         for round in 0..rounds(500, 10_000) {
-            let mut child = spawner.spawn(&sh(&guard, "exit 23")).unwrap();
+            let mut child = spawner.spawn(&guard.shell("exit 23")).unwrap();
             match child.wait() {
                 Ok(status) => assert_eq!(status.code(), Some(23), "round {round}"),
                 Err(e) => assert!(!kernel_remembers(), "round {round}: {e}"),
@@ -131,7 +124,7 @@ fn host_that_waits_for_everybody_takes_no_status_away() {
 fn stop_of_a_child_is_not_its_end() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
-    let mut child = spawner.spawn(&sh(&guard, "kill -STOP $$; exit 9")).unwrap();
+    let mut child = spawner.spawn(&guard.shell("kill -STOP $$; exit 9")).unwrap();
     proc::eventually("it stops itself", || child.state().unwrap() == ChildState::Stopped(Signal::STOP));
     assert_eq!(proc::state(child.id()), Some('T'));
     assert!(child.try_wait().unwrap().is_none());
@@ -147,17 +140,17 @@ fn stop_of_a_child_is_not_its_end() {
 fn status_and_errors_are_whole(guard: &NoLeftovers) {
     let spawner = Spawner::new().unwrap();
     for _ in 0..rounds(50, 500) {
-        match spawner.spawn(&sh(guard, "exit 5")).unwrap().wait() {
+        match spawner.spawn(&guard.shell("exit 5")).unwrap().wait() {
             Ok(status) => assert_eq!(status.code(), Some(5)),
             Err(e) => assert!(!kernel_remembers(), "{e}"),
         }
     }
     let error = spawner.spawn(&Command::new("/nonexistent/program")).unwrap_err();
     assert_eq!((error.kind(), error.raw_os_error()), (SpawnErrorKind::ProgramMissing, Some(libc::ENOENT)));
-    let error = spawner.spawn(sh(guard, "exit 5").current_dir("/nonexistent")).unwrap_err();
+    let error = spawner.spawn(guard.shell("exit 5").current_dir("/nonexistent")).unwrap_err();
     assert_eq!(error.kind(), SpawnErrorKind::WorkingDirectoryMissing);
     assert_eq!((error.step(), error.raw_os_error()), (Some("change directory"), Some(libc::ENOENT)));
-    let output = sh(guard, "echo text; exit 5").output();
+    let output = guard.shell("echo text; exit 5").output();
     if kernel_remembers() {
         assert_eq!(output.unwrap().status.code(), Some(5));
     }
@@ -198,7 +191,7 @@ fn silent_clone_of_the_host_stays_its_own() {
     let foreign = silent_clone();
     assert!(foreign > 1);
     for code in 0..20 {
-        let mut child = spawner.spawn(&sh(&guard, &format!("exit {code}"))).unwrap();
+        let mut child = spawner.spawn(&guard.shell(&format!("exit {code}"))).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
     let mut raw = 0;
@@ -211,7 +204,7 @@ fn silent_clone_of_the_host_stays_its_own() {
 fn status_is_kept_for_every_asker() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
-    let mut child = spawner.spawn(&sh(&guard, "exit 41")).unwrap();
+    let mut child = spawner.spawn(&guard.shell("exit 41")).unwrap();
     let raw = child.as_fd().as_raw_fd();
     assert_eq!(child.wait().unwrap().code(), Some(41));
     let mut child = thread::spawn(move || {
@@ -226,7 +219,7 @@ fn status_is_kept_for_every_asker() {
     assert_eq!(child.as_fd().as_raw_fd(), raw);
     assert!(child.kill().is_ok());
     assert_eq!(child.signal(Signal::TERM).unwrap_err().raw_os_error(), Some(libc::ESRCH));
-    let mut killed = spawner.spawn(&sh(&guard, "kill -KILL $$")).unwrap();
+    let mut killed = spawner.spawn(&guard.shell("kill -KILL $$")).unwrap();
     assert_eq!(killed.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
@@ -235,7 +228,7 @@ fn grandchild_that_keeps_the_pipe_does_not_hold_up_the_output() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
     for (stays, code) in [("sleep 30 & exit 6", 6), ("setsid sleep 30 & exit 8", 8)] {
-        let mut cmd = sh(&guard, &format!("echo so far; echo and this >&2; {stays}"));
+        let mut cmd = guard.shell(&format!("echo so far; echo and this >&2; {stays}"));
         cmd.stdout(Stdio::piped()).stderr(Stdio::piped());
         let began = Instant::now();
         let output = spawner.spawn(&cmd).unwrap().wait_with_output().unwrap();
@@ -250,7 +243,7 @@ fn grandchild_that_keeps_the_pipe_does_not_hold_up_the_output() {
 fn output_larger_than_both_pipes_does_not_lock_up() {
     let guard = NoLeftovers::new();
     let script = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; head -c 10 /dev/zero";
-    let output = sh(&guard, script).output().unwrap();
+    let output = guard.shell(script).output().unwrap();
     assert!(output.status.success());
     assert_eq!((output.stdout.len(), output.stderr.len()), (1_000_010, 1_000_000));
 }
@@ -263,7 +256,7 @@ fn write_to_a_closed_stdin_is_an_error_and_no_death() {
     // SAFETY: the default runs no code of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let spawner = Spawner::new().unwrap();
-    let mut cmd = sh(&guard, "exec <&-; echo closed; exec sleep 1000");
+    let mut cmd = guard.shell("exec <&-; echo closed; exec sleep 1000");
     cmd.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = spawner.spawn(&cmd).unwrap();
     let mut word = [0; 7];
@@ -287,13 +280,13 @@ fn where_nobody_may_wait_an_end_is_seen_and_its_status_is_lost() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
     // The spawner's launcher has waited for its probe by now.
-    let mut first = spawner.spawn(&sh(&guard, "exit 3")).unwrap();
+    let mut first = spawner.spawn(&guard.shell("exit 3")).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(3));
     pidward_tests::seccomp::Filter::new().errno(libc::SYS_waitid, libc::ENOSYS).install();
-    let mut child = spawner.spawn(&sh(&guard, "exit 3")).unwrap();
+    let mut child = spawner.spawn(&guard.shell("exit 3")).unwrap();
     let began = Instant::now();
     child.wait().expect_err("no status is to be had");
-    let mut deaf = spawner.spawn(&sh(&guard, "trap '' TERM; while :; do sleep 1; done")).unwrap();
+    let mut deaf = spawner.spawn(&guard.shell("trap '' TERM; while :; do sleep 1; done")).unwrap();
     let report = deaf.stop(Duration::from_millis(100));
     assert!(report.is_complete() && report.status().is_none(), "{report:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

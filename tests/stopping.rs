@@ -54,12 +54,6 @@ fn command(guard: &NoLeftovers, program: impl AsRef<std::ffi::OsStr>) -> Command
     cmd
 }
 
-fn sh(guard: &NoLeftovers, script: &str) -> Command {
-    let mut cmd = command(guard, "/bin/sh");
-    cmd.args(["-c", script]);
-    cmd
-}
-
 /// Starts it and waits for a line that says `ready`.
 fn ready(spawner: &Spawner, cmd: &mut Command) -> Child {
     let mut child = spawner.spawn(cmd.stdout(Stdio::piped())).expect("a child");
@@ -86,7 +80,7 @@ fn polite_child_is_ended_by_term_at_once() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
     let mut child =
-        ready(&spawner, &mut sh(&guard, "trap 'exit 42' TERM; echo ready; while :; do read x; done"));
+        ready(&spawner, &mut guard.shell("trap 'exit 42' TERM; echo ready; while :; do read x; done"));
     let began = Instant::now();
     let report = child.stop(LONG);
     assert!(report.is_complete() && began.elapsed() < LONG / 2, "{report:?}");
@@ -125,7 +119,7 @@ fn no_grace_is_kill_after_one_look() {
 fn ended_child_does_not_wait_out_the_grace() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
-    let mut child = spawner.spawn(&sh(&guard, "exit 3")).unwrap();
+    let mut child = spawner.spawn(&guard.shell("exit 3")).unwrap();
     proc::eventually("it has ended", || !proc::alive(child.id()));
     let began = Instant::now();
     let report = child.stop(LONG);
@@ -139,7 +133,7 @@ fn member_that_the_leader_has_left_is_ended_too() {
     let spawner = Spawner::new().unwrap();
     // The one left behind is deaf, so that only SIGKILL to the group can end it.
     let script = "(trap '' TERM; echo ready; exec sleep 1000) & exit 0";
-    let mut child = ready(&spawner, &mut sh(&guard, script));
+    let mut child = ready(&spawner, &mut guard.shell(script));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(guard.left().len(), 1);
     let began = Instant::now();
@@ -154,7 +148,7 @@ fn stopped_child_acts_on_term_because_it_is_continued() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();
     let mut child =
-        ready(&spawner, &mut sh(&guard, "trap 'exit 42' TERM; echo ready; kill -STOP $$; read x"));
+        ready(&spawner, &mut guard.shell("trap 'exit 42' TERM; echo ready; kill -STOP $$; read x"));
     proc::eventually("it is stopped", || proc::state(child.id()) == Some('T'));
     assert_eq!(child.state().unwrap(), ChildState::Stopped(Signal::STOP));
     let report = child.stop(LONG);
@@ -183,7 +177,7 @@ fn leader_that_somebody_else_reaped_is_no_obstacle() {
     let guard = NoLeftovers::alone();
     let spawner = Spawner::new().unwrap();
     let script = "(trap '' TERM; echo ready; exec sleep 1000) & sleep 1000";
-    let mut child = ready(&spawner, &mut sh(&guard, script));
+    let mut child = ready(&spawner, &mut guard.shell(script));
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     pidward_tests::os::signal_pid(child.id(), libc::SIGKILL).unwrap();
     // Whoever comes first has the status; the other finds nobody.
@@ -258,7 +252,7 @@ fn leader_stays_a_zombie_where_only_its_number_reaches_the_group() {
     without_group_flag();
     let spawner = Spawner::new().unwrap();
     let script = "(trap '' TERM; echo ready; exec sleep 1000) & exit 4";
-    let mut child = ready(&spawner, &mut sh(&guard, script));
+    let mut child = ready(&spawner, &mut guard.shell(script));
     assert_eq!(child.wait().unwrap().code(), Some(4), "the status comes at once");
     assert_eq!(proc::state(child.id()), Some('Z'), "it keeps the number of the group");
     assert_eq!(guard.left().len(), 1);
@@ -266,7 +260,7 @@ fn leader_stays_a_zombie_where_only_its_number_reaches_the_group() {
     assert!(report.is_complete(), "{report:?}");
     assert!(guard.left().is_empty());
     assert_eq!(proc::state(child.id()), None, "nothing is pinned any more");
-    let mut alone = spawner.spawn(&sh(&guard, "exit 5")).unwrap();
+    let mut alone = spawner.spawn(&guard.shell("exit 5")).unwrap();
     assert_eq!(alone.wait().unwrap().code(), Some(5));
     let pid = alone.id();
     drop(alone);
@@ -278,7 +272,7 @@ fn stops_of_several_at_once_do_not_hold_each_other_up() {
     let (guard, dir) = (NoLeftovers::new(), TempDir::new());
     let spawner = Spawner::new().unwrap();
     let mut slow = deaf(&spawner, &guard, &Board::at(dir.at("board")));
-    let mut quick = ready(&spawner, &mut sh(&guard, "echo ready; exec sleep 1000"));
+    let mut quick = ready(&spawner, &mut guard.shell("echo ready; exec sleep 1000"));
     std::thread::scope(|scope| {
         let long = scope.spawn(|| slow.stop(Duration::from_secs(2)));
         let began = Instant::now();
@@ -301,7 +295,7 @@ fn the_end_of_its_input_is_how_a_child_is_asked_first() {
         ("cat; sleep 1000", LONG, Stdio::null(), Rung::Term),
     ];
     for (script, ask, stdin, rung) in rows {
-        let mut cmd = sh(&guard, &format!("echo ready; {script}"));
+        let mut cmd = guard.shell(&format!("echo ready; {script}"));
         let mut child = ready(&spawner, cmd.stdin(stdin).ask_grace(ask));
         let began = Instant::now();
         let report = child.stop(LONG);

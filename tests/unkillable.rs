@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{CgroupPlace, Command, Spawner};
+use pidward::{CgroupPlace, Spawner};
 use pidward_tests::{
     cgroup::{Place, groups},
     command::{self, code},
@@ -69,12 +69,6 @@ impl Drop for Frozen {
     }
 }
 
-fn marked(guard: &NoLeftovers, script: &str) -> Command {
-    let mut cmd = Command::new("/bin/sh");
-    cmd.args(["-c", script]).env(guard.token().0, guard.token().1);
-    cmd
-}
-
 #[test]
 fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
     need!(os::is_root(), "needs-root: to mount");
@@ -85,12 +79,12 @@ fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
         skip!("needs-loop");
     };
     let leaves = Place::new();
-    let at = leaves.as_ref().map_or(CgroupPlace::Off, |place| CgroupPlace::At(place.path().into()));
+    let at = leaves.as_ref().map_or(CgroupPlace::Off, Place::at);
     let spawner = Spawner::builder().cgroup(at).build().expect("a spawner");
     let file = frozen.0.join("file");
     // It keeps no pipe open.
     let script = format!("exec >/dev/null 2>&1; echo x > {}", file.display());
-    let mut child = spawner.spawn(&marked(&guard, &script)).expect("a child");
+    let mut child = spawner.spawn(&guard.shell(&script)).expect("a child");
     let pid = child.id();
     proc::eventually("it hangs", || proc::state(pid) == Some('D'));
     let began = Instant::now();
@@ -114,7 +108,7 @@ fn a_stop_says_who_is_beyond_sigkill_and_its_end_is_taken_when_it_comes() {
     );
     // A shutdown reports it once, and the drop that follows does not begin anew.
     let another = Spawner::new().expect("a spawner");
-    let other = another.spawn_supervised(marked(&guard, &script)).expect("a child");
+    let other = another.spawn_supervised(guard.shell(&script)).expect("a child");
     proc::eventually("it hangs", || proc::state(other) == Some('D'));
     let began = Instant::now();
     let report = another.shutdown(SHORT);

@@ -108,7 +108,7 @@ fn who_forks_and_ends_in_a_loop_outside_the_group_ends_or_nothing_is_proven() {
     need!(skip::has_namespaces(), "needs-namespaces");
     in_child!(|again| again.in_pid_namespace().limit(Duration::from_secs(900)));
     let place = Place::new();
-    let at = place.as_ref().map(|place| CgroupPlace::At(place.path().into()));
+    let at = place.as_ref().map(Place::at);
     for at in at.into_iter().chain([CgroupPlace::Off]) {
         let leaf = at != CgroupPlace::Off;
         let spawner = Spawner::builder().cgroup(at).build().expect("a spawner");
@@ -132,11 +132,7 @@ fn who_forks_and_ends_in_a_loop_outside_the_group_ends_or_nothing_is_proven() {
                 guard.left().is_empty()
             });
             // This process is pid 1 of its namespace: the ends of the chain have come to it, and fill its numbers.
-            for pid in proc::children(std::process::id()) {
-                let pid = libc::pid_t::try_from(pid).expect("a pid");
-                // SAFETY: takes numbers, and a null status is not written.
-                unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
-            }
+            os::reap_orphans();
         }
         println!("leaf {leaf}: {proven} of {} sure", rounds(5, 60));
     }

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use pidward::{CgroupPlace, Spawner};
+
 use crate::{announce::Board, leftovers::random_word, proc, skip};
 
 /// A group of this test's own, where leaves can be made.
@@ -24,6 +26,16 @@ impl Place {
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// For a spawner whose children have their leaves here.
+    pub fn at(&self) -> CgroupPlace {
+        CgroupPlace::At(self.0.clone())
+    }
+
+    /// Such a spawner, with a grace of 300 ms.
+    pub fn spawner(&self) -> Spawner {
+        Spawner::builder().cgroup(self.at()).grace(Duration::from_millis(300)).build().expect("a spawner")
     }
 
     /// The groups right below.

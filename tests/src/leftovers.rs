@@ -69,6 +69,13 @@ impl NoLeftovers {
         command
     }
 
+    /// The same for a script of a shell that pidward starts.
+    pub fn shell(&self, script: &str) -> pidward::Command {
+        let mut command = pidward::Command::new("/bin/sh");
+        command.args(["-c", script]).env(TOKEN, &self.value);
+        command
+    }
+
     /// Registers a process that may have lost the entry. Call it while the pid cannot have gone to another.
     pub fn watch(&self, pid: u32) {
         if let Some(start) = proc::start_time(pid) {
