@@ -171,6 +171,21 @@ pub(crate) fn is_child(child: Target<'_>) -> Result<bool, ReapError> {
     }
 }
 
+/// Whether the whole process has ended, whoever it belongs to: its pidfd is readable from the last thread's end on. Nothing is reaped.
+/// Linux 5.3.
+///
+/// # Errors
+/// What `ppoll(2)` answers.
+pub fn has_ended(pidfd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    // Ends when no signal came in between.
+    loop {
+        match sys::readable([pidfd.as_raw_fd()], Duration::ZERO) {
+            Err(Errno::EINTR) => {}
+            other => return other.map(|[ended]| ended),
+        }
+    }
+}
+
 /// Takes away the status of a child that has ended and that `dir` pins: of no other, whoever gets its number. `false`: it was taken before.
 pub fn take_away(dir: &ProcDir) -> bool {
     let pidfd = sys::pidfd_open(dir.pid()).ok();
@@ -260,8 +275,9 @@ fn decode_usage(usage: &Rusage) -> Usage {
 fn lost(child: Target<'_>) -> Result<Change, ReapError> {
     let Target::Pidfd(fd) = child else { return Err(ReapError::Lost) };
     // Who has not ended has not been taken either: it never was our child.
-    if polls(fd, PollFlags::IN, Timespec::default()) {
-        polls(fd, PollFlags::HUP, TAKING);
+    if has_ended(fd) == Ok(true) {
+        // Linux 6.9; before, the time passes.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::empty())], Some(&TAKING));
     }
     match sys::pidfd_exit_status(fd.as_raw_fd()) {
         Ok(Some(raw)) => {
@@ -278,11 +294,3 @@ fn lost(child: Target<'_>) -> Result<Change, ReapError> {
 /// How long somebody else's wait may take from the status to the end of the process: it makes no stop on the way, but
 /// may lose the processor.
 const TAKING: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-
-/// Whether the pidfd tells this within the time. `IN`: it has ended, Linux 5.3. `HUP`: it was reaped, Linux 6.9; before, the
-/// time passes.
-fn polls(fd: BorrowedFd<'_>, what: PollFlags, limit: Timespec) -> bool {
-    let mut list = [PollFd::from_borrowed_fd(fd, what)];
-    let polled = poll(&mut list, Some(&limit));
-    polled.is_ok() && list.iter().any(|fd| fd.revents().contains(what))
-}

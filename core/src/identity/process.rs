@@ -1,15 +1,13 @@
 //! A process that was verified, and is held on to.
 #![forbid(unsafe_code)]
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::{Verdict, Why};
 use crate::{
     Errno, Pid, Signal,
     procfs::{ProcDir, ProcError},
+    reap,
     signal::SignalError,
     sys,
 };
@@ -71,11 +69,7 @@ impl Process {
     /// It cannot be asked.
     pub fn has_ended(&self) -> Result<bool, Errno> {
         match &self.pin {
-            // Readable when the last thread has ended, Linux 5.3.
-            Pin::Pidfd(pidfd) => {
-                let mut list = [PollFd::new(pidfd, PollFlags::IN)];
-                Ok(rustix::io::retry_on_intr(|| poll(&mut list, Some(&Timespec::default())))? > 0)
-            }
+            Pin::Pidfd(pidfd) => reap::has_ended(pidfd.as_fd()),
             Pin::Dir(dir) => match dir.stat() {
                 Ok(stat) => Ok(stat.is_ended()),
                 Err(ProcError::Gone) => Ok(true),

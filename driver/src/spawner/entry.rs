@@ -10,7 +10,7 @@ use std::{
 
 use pidward_core::{
     Pid, Signal, procfs,
-    reap::{Exit, ReapError},
+    reap::{self, Exit, ReapError},
     signal::{GroupMeans, SignalError},
     spawn,
     sweep::{self, Proof},
@@ -165,9 +165,9 @@ impl Entry {
 
     /// Whether it has ended, without asking for its status.
     fn has_gone(&self) -> bool {
-        let Some(pidfd) = self.child.pidfd() else { return procfs::is_zombie(self.pid()) };
-        poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&Timespec::default()))
-            .is_ok_and(|ready| ready > 0)
+        self.child
+            .pidfd()
+            .map_or_else(|| procfs::is_zombie(self.pid()), |pidfd| reap::has_ended(pidfd) == Ok(true))
     }
 
     /// The pidfd, or what stands in for it.

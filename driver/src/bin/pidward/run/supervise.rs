@@ -8,7 +8,10 @@ use std::{
 };
 
 use pidward::{Child, ChildState, Signal, StopReport, Stopping};
-use pidward_core::signal::{Received, SignalFd};
+use pidward_core::{
+    reap::has_ended,
+    signal::{Received, SignalFd},
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{job, options::Options, orphans, terminal::Terminal};
@@ -158,7 +161,7 @@ impl Supervision {
         let _ = poll(&mut fds, due.as_ref());
         let closed = watched.is_some() && fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::HUP));
         drop(fds);
-        if self.outer.as_ref().is_some_and(has_ended) {
+        if self.outer.as_ref().is_some_and(|outer| has_ended(outer.as_fd()) == Ok(true)) {
             log::warn!("whoever started the program was killed: it is stopped");
             self.outer = None;
             self.begin_stop();
@@ -275,10 +278,6 @@ pub(super) fn tell_survivors(report: &StopReport) -> bool {
         output::complain(&format!("process {} (state {}) survived the stop", survivor.pid, survivor.state));
     }
     !report.is_complete()
-}
-
-fn has_ended(pidfd: &OwnedFd) -> bool {
-    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Whether whoever started us has set this signal to be ignored.
