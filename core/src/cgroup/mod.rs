@@ -33,7 +33,7 @@ use crate::{
     Errno, Pid, Signal,
     fd::Fd,
     identity::Process,
-    procfs::{Proc, Stat, lines},
+    procfs::{self, Proc, Stat, lines},
     sys,
 };
 
@@ -214,7 +214,7 @@ impl Cgroup {
 
     fn members_to(&self, proc: &Proc, visit: &mut dyn FnMut(&Process, &Stat), depth: u32) {
         let _ = lines(self.0.as_fd(), c"cgroup.procs", |line| {
-            let pid = core::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).and_then(Pid::new);
+            let pid = procfs::number(line).ok().and_then(Pid::new);
             let Some(dir) = pid.and_then(|pid| proc.listed(pid).ok()) else { return };
             let Ok(stat) = dir.stat() else { return };
             // Whoever has the number is pinned; if it is listed still, it is the member.
@@ -291,10 +291,7 @@ impl AsFd for Cgroup {
 /// the line is cut.
 pub fn value(text: &[u8], key: &[u8]) -> Option<u64> {
     let lines = text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
-    let number = |line: &'_ [u8]| {
-        let digits = line.strip_prefix(key)?.strip_prefix(b" ")?;
-        core::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?.parse().ok()
-    };
+    let number = |line: &'_ [u8]| procfs::number(line.strip_prefix(key)?.strip_prefix(b" ")?).ok();
     lines.filter_map(number).next()
 }
 

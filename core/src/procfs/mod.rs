@@ -31,7 +31,7 @@ pub use status::{MAX_NAMESPACES, NsPids, Status};
 pub struct Malformed;
 
 /// A decimal number as the kernel prints it: digits, after a `-` at most.
-fn number<T: core::str::FromStr>(digits: &[u8]) -> Result<T, Malformed> {
+pub(crate) fn number<T: core::str::FromStr>(digits: &[u8]) -> Result<T, Malformed> {
     let plain = !digits.starts_with(b"+");
     core::str::from_utf8(digits).ok().filter(|_| plain).and_then(|text| text.parse().ok()).ok_or(Malformed)
 }
