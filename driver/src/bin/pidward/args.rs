@@ -11,9 +11,10 @@ pub(crate) const COMMANDS: &str = "run, verify or doctor";
 const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
 stops the group: SIGTERM, SIGKILL after the grace. SIGINT and SIGHUP are passed on as they are; whoever has not
-ended within the grace is then stopped. A SIGHUP that was ignored from the start (nohup) stays so. A second SIGINT or SIGTERM sends SIGKILL at once. What the program leaves
-behind, in its group or out of it, is stopped when it ends. pidward is two processes: where the one that was started
-is killed, the other one does that, and where both are, the guard.
+ended within the grace is then stopped. A SIGHUP that was ignored from the start (nohup) stays so. A second SIGINT or
+SIGTERM sends SIGKILL at once. What the program leaves behind, in its group or out of it, is stopped when it ends.
+pidward is two processes: where the one that was started is killed, the other one does that, and where both are, the
+guard.
 
 Exit codes:
   N        the program's own

@@ -191,7 +191,7 @@ fn exit_info(pidfds: Pidfds) -> Words {
 
 fn recorded(pidfds: Pidfds, here: Option<ProcError>) -> Words {
     match here {
-        Some(error) => no_proc(error),
+        Some(error) => no_proc(NOT_SIGNALLED, error),
         None if pidfds.inode => ("the inode of its pidfd", Rank::First, "", ""),
         None => (
             "its start time and the nonce in its environment",
@@ -207,16 +207,20 @@ fn recorded(pidfds: Pidfds, here: Option<ProcError>) -> Words {
 }
 
 fn named(here: Option<ProcError>) -> Words {
-    here.map_or(("markers, run and nonce in /proc/<pid>/environ", Rank::First, "", ""), no_proc)
+    here.map_or(("markers, run and nonce in /proc/<pid>/environ", Rank::First, "", ""), |error| {
+        no_proc(NOT_SIGNALLED, error)
+    })
 }
 
-const fn no_proc(error: ProcError) -> Words {
+const NOT_SIGNALLED: &str = "none: such a process is not signalled";
+
+const fn no_proc(what_is_left: &'static str, error: ProcError) -> Words {
     let why = match error {
         ProcError::OtherPidNamespace => "/proc shows another pid namespace",
         ProcError::NoProc => "there is no /proc, or it does not show the boot id",
         _ => "/proc cannot be read: a filter, or no descriptor is left",
     };
-    ("none: such a process is not signalled", Rank::NotKept, why, "mount the /proc of this pid namespace")
+    (what_is_left, Rank::NotKept, why, "mount the /proc of this pid namespace")
 }
 
 fn parent_check(check: ParentCheck) -> Words {
@@ -253,10 +257,7 @@ fn guarded(guard: bool, pidfds: Pidfds, here: Option<ProcError>) -> Words {
         (true, _) => {
             ("a guard process that asks for its parent", Rank::Fallback, NO_PIDFDS, "nothing need be done")
         }
-        (false, Some(error)) => {
-            let (_, rank, why, todo) = no_proc(error);
-            ("none: only direct children end", rank, why, todo)
-        }
+        (false, Some(error)) => no_proc("none: only direct children end", error),
         (false, None) => (
             "none: only direct children end",
             Rank::NotKept,
@@ -275,10 +276,7 @@ fn found_by(leaf: bool, here: Option<ProcError>) -> Words {
             "no cgroup v2 group of ours may be changed: not mounted, read-only, or not delegated",
             "delegate a group (systemd: Delegate=yes); else who leaves its group and loses its environment is not found",
         ),
-        (false, Some(error)) => {
-            let (_, rank, why, todo) = no_proc(error);
-            ("its group alone", rank, why, todo)
-        }
+        (false, Some(error)) => no_proc("its group alone", error),
     }
 }
 
