@@ -113,7 +113,6 @@ impl fmt::Debug for Leaf {
 
 impl Leaf {
     pub(crate) fn make(home: &Arc<Home>, nonce: Id128, limits: &Limits) -> Result<Leaf, CgroupError> {
-        home.tidy();
         let name = c_string(&nonce.to_string());
         let group = home.group.make(&name)?;
         let leaf = Leaf { home: Arc::clone(home), name, group };

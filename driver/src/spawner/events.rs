@@ -3,6 +3,8 @@
 //! One for a spawner, however many children it has. Everything else that waits for a child polls its pidfd by
 //! itself; this thread is there for those that nobody waits for.
 
+use std::time::{Duration, Instant};
+
 use pidward_core::signal;
 use rustix::{
     buffer::spare_capacity,
@@ -12,7 +14,7 @@ use rustix::{
 
 use super::{
     entry::POLL_INTERVAL,
-    guard::GUARD,
+    guard::{GUARD, LOOK},
     shared::{Shared, WAKE},
 };
 use crate::say::say;
@@ -23,13 +25,15 @@ pub(super) fn run(shared: &Shared) {
         say!(warn, "the events thread cannot block signals: {e}");
     }
     let mut events = Vec::with_capacity(64);
+    let mut due = Some(Instant::now());
     // Ends when the spawner is closed and has no children.
     while !shared.is_closed() || shared.has_children() {
         let polled = shared.polled();
-        let guard = shared.config.guard.then(|| shared.guard.keep(shared));
-        let orphans = shared.config.subreaper.then(|| shared.orphans.look(shared));
-        let due = guard.into_iter().chain(orphans).min();
-        let timeout = if polled.is_empty() { due } else { Some(POLL_INTERVAL) };
+        if due.is_some_and(|due| due <= Instant::now()) {
+            due = tend(shared).and_then(|pause| Instant::now().checked_add(pause));
+        }
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let timeout = if polled.is_empty() { left } else { Some(POLL_INTERVAL) };
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         match epoll::wait(&shared.epoll, spare_capacity(&mut events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -44,8 +48,7 @@ pub(super) fn run(shared: &Shared) {
                 WAKE => {
                     let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
                 }
-                // Looked at before the next wait.
-                GUARD => {}
+                GUARD => due = Some(Instant::now()),
                 key => ended(shared, key),
             }
         }
@@ -54,6 +57,17 @@ pub(super) fn run(shared: &Shared) {
         }
     }
     shared.guard.end();
+}
+
+/// Looks at what tells nothing by itself. How long until it must be looked again, if ever.
+fn tend(shared: &Shared) -> Option<Duration> {
+    let guard = shared.config.guard.then(|| shared.guard.keep(shared));
+    let orphans = shared.config.subreaper.then(|| shared.orphans.look(shared));
+    let leaves = shared.home.as_ref().map(|home| {
+        home.tidy();
+        LOOK
+    });
+    [guard, orphans, leaves].into_iter().flatten().min()
 }
 
 fn ended(shared: &Shared, key: u64) {
