@@ -2,13 +2,25 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use pidward::{CgroupPlace, Child, Command, Rung, Spawner, StopOwned};
 use pidward_tests::{
-    announce::Board, cgroup::Place, command, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need,
-    os, proc, rounds::rounds, skip,
+    announce::Board,
+    cgroup::Place,
+    child::Again,
+    command,
+    files::TempDir,
+    fixture, in_child,
+    leftovers::NoLeftovers,
+    need, os,
+    place::{self, Hide, NOBODY},
+    proc,
+    rounds::rounds,
+    skip, this_test,
 };
 
 const SHORT: Duration = Duration::from_millis(500);
@@ -310,4 +322,36 @@ fn a_stop_that_could_not_look_does_not_call_anything_proven_and_sees_again_later
     let report = first.stop(SHORT);
     assert!(report.children[0].proven && proc::has_ended(away), "{report:?}");
     assert!(spawner.shutdown(SHORT).is_complete());
+}
+
+/// Whom nobody may look at is no descendant that was missed: neither one whose environ is closed, nor one whose whole directory is.
+#[test]
+fn processes_of_another_user_do_not_keep_a_stop_from_being_proven() {
+    const HIDES: &str = "PIDWARD_TEST_HIDES";
+    need!(os::is_root() && skip::has_namespaces(), "needs-namespaces");
+    let Some(hides) = std::env::var_os(HIDES) else {
+        for hides in ["no", "yes"] {
+            Again::of(&this_test!()).env(HIDES, hides).in_pid_namespace().run().check();
+        }
+        return;
+    };
+    let guard = NoLeftovers::new();
+    let mut roots = guard.command("sh");
+    // Its child is made after the spawner: its start does not tell it from a descendant.
+    roots.args(["-c", "read go; sleep 1000 & echo; read end; kill $!; wait"]);
+    let mut roots = roots.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+    if hides == "yes" {
+        place::hide_processes(Hide::Contents);
+    }
+    place::become_user(NOBODY);
+    let spawner = Spawner::new().expect("a spawner");
+    let mut cmd = Command::new("sleep");
+    let mut child = spawner.spawn(cmd.arg("1000").env(guard.token().0, guard.token().1)).expect("sleep");
+    let input = roots.stdin.as_mut().expect("piped");
+    input.write_all(b"\n").expect("it reads");
+    roots.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("its child is there");
+    let report = child.stop(LONG);
+    assert!(report.is_complete() && report.children[0].proven, "{report:?}");
+    drop(roots.stdin.take());
+    assert!(roots.wait().expect("its end").code().is_some());
 }
