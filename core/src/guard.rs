@@ -2,7 +2,8 @@
 //!
 //! The death signal reaches the direct child only, once, and is cleared by set-id programs. The guard knows the run entry that every
 //! descendant inherits, and waits for the supervisor's end. Then everybody who carries the entry, and everybody in a group or session
-//! that such a one leads, gets SIGTERM (with SIGCONT), and SIGKILL after the grace, until two scans in a row find nobody, or the limit has passed.
+//! that such a one leads, gets SIGTERM (with SIGCONT), and SIGKILL after the grace, until two scans in a row find nobody, or the limit
+//! has passed.
 //!
 //! What it is: a fork of the supervisor that needs nothing of its `main`. It has a session of its own, blocks every signal, so that only
 //! SIGKILL and SIGSTOP touch it, holds no descriptor but its own, stands in `/`, and gives back at once all memory that was the

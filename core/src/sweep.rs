@@ -104,8 +104,8 @@ pub fn each(
 }
 
 /// Ends every process within the scope that proves to be ours and that `take` agrees to: SIGTERM (with SIGCONT), SIGKILL after `grace`;
-/// each also to the group that it leads, where the kernel can do that safely, and to the session that it leads. `true` when nobody is left: two scans in a row were
-/// quiet and found nobody. It gives up when `limit` has passed after the grace.
+/// each also to the group that it leads, where the kernel can do that safely, and to the session that it leads. `true` when nobody is
+/// left: two scans in a row were quiet and found nobody. It gives up when `limit` has passed after the grace.
 ///
 /// With a `leaf` also everybody in it, whatever they carry.
 ///

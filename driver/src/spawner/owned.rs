@@ -28,7 +28,8 @@ impl Spawner {
     /// Whether the number is, now, a child of this kind and name of this installation.
     ///
     /// A child of this very spawner is known by its pidfd, whatever it has done to its environ. Else markers and run entry decide, and the
-    /// nonce where this spawner has a child with it, or had one (of the last 4,096 that have ended). Blocks for up to 95 ms while the process is in exec.
+    /// nonce where this spawner has a child with it, or had one (of the last 4,096 that have ended). Blocks for up to 95 ms while
+    /// the process is in exec.
     pub fn verify(&self, pid: u32, kind: ChildKind, service: &ServiceName) -> Verdict {
         let Some(pid) = Pid::new(pid) else { return Verdict::Gone };
         match self.find(pid, kind, service) {
