@@ -56,12 +56,12 @@ impl Known {
     }
 }
 
+/// The nonce it shows, be it its own or, before exec, that of its parent.
 fn nonce_of(pid: u32) -> Id128 {
-    // The spawn is over when the kernel has let go of the parent's memory, a moment before the child's own environ is there.
-    proc::eventually("its environ", || !proc::environ(pid).is_empty());
-    let environ = proc::environ(pid);
-    let nonce = environ.iter().find_map(|entry| entry.strip_prefix(b"PIDWARD_NONCE="));
-    Id128::parse(nonce.expect("a nonce")).expect("32 digits")
+    let shown =
+        || proc::environ(pid).iter().find_map(|entry| Id128::parse(entry.strip_prefix(b"PIDWARD_NONCE=")?));
+    proc::eventually("its nonce", || shown().is_some());
+    shown().expect("a nonce")
 }
 
 fn command(guard: &NoLeftovers, program: impl AsRef<std::ffi::OsStr>, service: &str) -> Command {

@@ -39,9 +39,7 @@ impl Old {
         let identity = child.identity().expect("an identity");
         let ticks = proc::start_time(child.id()).expect("its stat line");
         let text = |entry: Vec<u8>| String::from_utf8(entry).expect("UTF-8");
-        // The spawn is over when the kernel has let go of the parent's memory, a moment before the child's own environ is there.
-        proc::eventually("its environ", || !proc::environ(child.id()).is_empty());
-        let environ = proc::environ(child.id()).into_iter().map(text).collect();
+        let environ = proc::own_environ(child.id()).into_iter().map(text).collect();
         drop(child.stdin.take());
         child.wait().expect("its end");
         proc::eventually("its number is free", || proc::state(child.id()).is_none());

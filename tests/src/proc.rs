@@ -92,6 +92,15 @@ pub fn environ(pid: u32) -> Vec<Vec<u8>> {
     bytes.split(|b| *b == 0).filter(|e| !e.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
+/// The entries of the environ that a child has got at its exec, which must leave it one. A spawn is over when the kernel has let go of the
+/// parent's memory: for a moment the child may still show its parent's entries, or none.
+pub fn own_environ(pid: u32) -> Vec<Vec<u8>> {
+    const FORKED_NO_EXEC: u64 = 0x40;
+    let has_execed = || stat_number(pid, 9).is_some_and(|flags| flags & FORKED_NO_EXEC == 0);
+    eventually("its own environ", || has_execed() && !environ(pid).is_empty());
+    environ(pid)
+}
+
 /// The living processes whose environ has exactly this entry (`name=value`), this one apart.
 pub fn carriers(entry: &str) -> Vec<u32> {
     let own = std::process::id();
