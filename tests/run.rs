@@ -9,7 +9,8 @@ use std::{
 
 use pidward_tests::{
     announce::Board,
-    command::{child_of, code, finish, run, signal},
+    cgroup,
+    command::{child_of, code, finish, inner_of, run, signal},
     files::TempDir,
     fixture,
     leftovers::NoLeftovers,
@@ -20,6 +21,8 @@ use pidward_tests::{
 
 #[track_caller]
 fn end(child: Child) -> Output {
+    let ended = proc::until(Duration::from_secs(120), || proc::has_ended(child.id()));
+    assert!(ended, "pidward has not ended");
     child.wait_with_output().expect("pidward's end")
 }
 
@@ -144,6 +147,30 @@ fn a_second_sigterm_or_sigint_sends_sigkill_at_once() {
             proc::status(child.id(), "ShdPnd").is_some_and(|set| set.bytes().all(|digit| digit == b'0'))
         });
         signal(child.id(), second);
+        assert_eq!(code(&end(child)), 137);
+    }
+}
+
+#[test]
+fn a_second_signal_is_not_lost_while_the_first_waits() {
+    let place = cgroup::Place::new();
+    need!(place.is_some(), "needs-cgroup2");
+    let place = place.expect("looked at above");
+    for number in [libc::SIGTERM, libc::SIGINT] {
+        let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+        let (child, _) = deaf(&guard, &dir, "1h");
+        let inner = inner_of(child.id());
+        fs::write(place.path().join("cgroup.procs"), inner.to_string()).expect("a member");
+        fs::write(place.path().join("cgroup.freeze"), "1").expect("frozen");
+        let has =
+            |pid, set: &str| proc::status(pid, set).is_some_and(|set| set.bytes().any(|digit| digit != b'0'));
+        for _ in 0..2 {
+            signal(child.id(), number);
+            eventually("it is taken, and passed on", || {
+                !has(child.id(), "ShdPnd") && proc::state(child.id()) == Some('S') && has(inner, "ShdPnd")
+            });
+        }
+        fs::write(place.path().join("cgroup.freeze"), "0").expect("thawed");
         assert_eq!(code(&end(child)), 137);
     }
 }

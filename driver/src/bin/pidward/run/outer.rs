@@ -134,6 +134,7 @@ impl Room {
 
 /// Until the inner one has ended: its code.
 fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
+    let mut asked = None;
     loop {
         while let Some(received) =
             signals.next().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?
@@ -145,7 +146,7 @@ fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
                 // To the whole group, from the inner one or from the terminal: it has it too. A hang-up comes to the leader of a session alone.
                 _ if from == Some(inner.pid()) => {}
                 signal if is_key && signal != Signal::HUP => {}
-                signal => pass(inner, signal),
+                signal => pass(inner, distinct(signal, &mut asked)),
             }
         }
         match inner.next_stop() {
@@ -168,6 +169,18 @@ fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
         // An interruption is a wake-up like any other.
         let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
     }
+}
+
+/// SIGTERM and SIGINT take turns: two of one kind that the inner one has not taken are one, and the second is what ends all grace.
+fn distinct(signal: Signal, asked: &mut Option<Signal>) -> Signal {
+    let sent = match signal {
+        Signal::TERM if *asked == Some(signal) => Signal::INT,
+        Signal::INT if *asked == Some(signal) => Signal::TERM,
+        Signal::TERM | Signal::INT => signal,
+        other => return other,
+    };
+    *asked = Some(sent);
+    sent
 }
 
 fn pass(inner: &spawn::Child, signal: Signal) {
