@@ -41,6 +41,7 @@ mod id;
 pub mod name;
 mod pid;
 mod signo;
+mod text;
 
 pub use errno::Errno;
 pub use id::Id128;

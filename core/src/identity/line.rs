@@ -5,17 +5,16 @@
 //! of FNV-1a (64 bit), against torn writes and typing errors, not against anybody who means it.
 #![forbid(unsafe_code)]
 
-use core::{
-    fmt::{self, Write},
-    str::{self, FromStr},
-};
-
-use heapless::String;
+use core::fmt::{self, Write};
 
 use super::Identity;
-use crate::{Id128, Pid, id::hex64};
+use crate::{
+    Id128, Pid,
+    id::hex64,
+    text::{Known, Summed, fnv1a, known, number},
+};
 
-/// Most bytes of a line, without a newline.
+/// Most bytes of a line, without a newline. Every field at its longest makes 227.
 pub const LINE_MAX: usize = 256;
 
 const HEAD: &[u8] = b"pidward-identity v=";
@@ -80,41 +79,15 @@ fn fields<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<Identity> {
     words.next().is_none().then_some(identity)
 }
 
-fn known<T>(text: &[u8], parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<Option<T>> {
-    if text == b"-" { Some(None) } else { parse(text).map(Some) }
-}
-
-/// Decimal digits without a leading zero: one number has one text.
-fn number<T: FromStr>(text: &[u8]) -> Option<T> {
-    let plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
-    str::from_utf8(text).ok().filter(|_| plain)?.parse().ok()
-}
-
 /// The line, without a newline. [`Identity::parse`] takes it.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Identity { boot, pid_ns, pid, start_ticks, .. } = self;
-        // Always fits: every field at its longest makes 227 bytes.
-        let mut line: String<LINE_MAX> = String::new();
+        let (inode, pgid, nonce) = (Known(self.inode), Known(self.pgid), Known(self.nonce));
+        let mut line = Summed::new(f);
         write!(line, "pidward-identity v=1 boot={boot} ns={pid_ns} pid={pid} ticks={start_ticks}")?;
-        field(&mut line, "inode", self.inode)?;
-        field(&mut line, "pgid", self.pgid)?;
-        field(&mut line, "nonce", self.nonce)?;
-        let sum = hex64(fnv1a(line.as_bytes()));
-        write!(f, "{line} sum={sum}")
+        write!(line, " inode={inode} pgid={pgid} nonce={nonce}")?;
+        let sum = hex64(line.sum);
+        write!(f, " sum={sum}")
     }
-}
-
-fn field(line: &mut String<LINE_MAX>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
-    match value {
-        Some(value) => write!(line, " {name}={value}"),
-        None => write!(line, " {name}=-"),
-    }
-}
-
-/// FNV-1a, 64 bit.
-pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
