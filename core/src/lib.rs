@@ -78,3 +78,5 @@ pub mod ladder;
 pub mod liveness;
 
 pub mod frame;
+
+pub mod record;
