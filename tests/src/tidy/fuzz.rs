@@ -3,7 +3,7 @@
 use super::{Files, mask};
 
 /// The parsers and rules that are never without a target.
-const WANTED: [&str; 14] = [
+const WANTED: [&str; 15] = [
     "stat",
     "status",
     "environ",
@@ -18,6 +18,7 @@ const WANTED: [&str; 14] = [
     "cgroup_line",
     "mountinfo",
     "cgroup_events",
+    "record",
 ];
 
 /// Each target of `fuzz/Cargo.toml` is there, asserts something and has a first corpus; each file is listed.
