@@ -188,7 +188,7 @@ fn run(brief: &Brief) -> ! {
     let above = above.zip(name);
     let group = above.as_ref().and_then(|(above, name)| above.open(name).ok());
     // Nobody is left to hear of survivors; the next start of the supervisor finds them.
-    let _ = sweep::end_all(&host, &names, scope, proof, group.as_ref(), brief.times, |_| true);
+    let _ = sweep::end_all(&host, &names, scope, proof, group.as_ref(), brief.times, |_, _| true);
     if let Some((above, name)) = above {
         // Busy for some milliseconds after the last one's end.
         for _ in 0..REMOVALS {

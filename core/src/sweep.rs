@@ -15,8 +15,9 @@ use crate::{
     Errno, Id128, Pid, Signal,
     cgroup::Cgroup,
     identity::{Host, Process},
-    marker::{Carried, ChildKind, Cookie, Markers, Names, Scan, Tree},
+    marker::{Carried, ChildKind, Cookie, Markers, Names, Run, Scan, Tree},
     procfs::{Environ, Proc, ProcDir, ProcError, Stat},
+    signal::SignalError,
     sys,
 };
 
@@ -37,6 +38,8 @@ pub enum Proof<'a> {
     Nonce(Id128),
     /// It carries a run entry.
     Cookie(Cookie),
+    /// It carries a run entry of this installation, or the nonce of a spawn by it: whoever is to outlive its supervisor has the nonce alone.
+    Installation(Id128),
     /// It is a child of the caller: for programs that own all their children.
     Child,
     /// It carries a run entry, and is of this kind and name or descends from such a child.
@@ -118,7 +121,7 @@ pub fn end_all(
     proof: Proof<'_>,
     leaf: Option<&Cgroup>,
     (grace, limit): (Duration, Duration),
-    mut take: impl FnMut(&Process) -> bool,
+    mut take: impl FnMut(&Process, &Carried) -> bool,
 ) -> Result<bool, ProcError> {
     let began = sys::monotonic();
     let (mut asked, mut before, mut pause) = (false, None, Duration::from_millis(1));
@@ -147,20 +150,12 @@ pub fn end_all(
             }
         }
         let seen = each(host, names, scope, proof, |member| {
-            if let Member::Ours(process, stat, _) = member
-                && take(process)
+            if let Member::Ours(process, stat, carried) = member
+                && take(process, &carried)
             {
                 found = true;
-                let leads = |number: i32| number == process.pid().raw();
-                if leads(stat.session) && !signals.is_empty() {
-                    // As long as it lives the number of its session is its own.
-                    bare_members(host, names, process.pid(), proof, signals);
-                }
-                for signal in signals {
-                    // Refused or gone: the next scan tells.
-                    let _ =
-                        (leads(stat.pgrp).then(|| process.signal_group(*signal)), process.signal(*signal));
-                }
+                // Refused or gone: the next scan tells.
+                let _ = signal_led(host, names, process, (stat.pgrp, stat.session), proof, signals);
             }
         })?;
         asked = true;
@@ -173,6 +168,32 @@ pub fn end_all(
         // Who forks and ends in a loop is met the sooner.
         pause = if kill { Duration::from_millis(1) } else { pause.saturating_mul(2).min(PAUSE) };
     }
+}
+
+/// Sends signals to a process that proves to be ours, to the group that it leads, where the kernel can do that safely, and to the session
+/// that it leads; with the group and the session that it is in.
+///
+/// # Errors
+/// As [`Process::signal`], of the last signal to the process itself.
+pub fn signal_led(
+    host: &Host,
+    names: &Names<'_>,
+    process: &Process,
+    (group, session): (i32, i32),
+    proof: Proof<'_>,
+    signals: &[Signal],
+) -> Result<(), SignalError> {
+    let leads = |number: i32| number == process.pid().raw();
+    if leads(session) && !signals.is_empty() {
+        // As long as it lives the number of its session is its own.
+        bare_members(host, names, process.pid(), proof, signals);
+    }
+    let mut sent = Ok(());
+    for signal in signals {
+        let _ = leads(group).then(|| process.signal_group(*signal));
+        sent = process.signal(*signal);
+    }
+    sent
 }
 
 /// Sends signals to those in a session that prove nothing, and have left the leader's group.
@@ -238,6 +259,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
     let (kind, service, cookie) = match proof {
         Proof::Named(kind, service, cookie) => (kind, service, cookie),
         Proof::Cookie(cookie) => (ChildKind::Task, "", cookie),
+        Proof::Installation(id) => (ChildKind::Task, "", Cookie::Installation(id)),
         Proof::Nonce(_) | Proof::Child => (ChildKind::Task, "", Cookie::Any),
     };
     let mut scan = Scan::new(names, Markers::new(names, kind, service), cookie);
@@ -252,6 +274,9 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
     let ours = match proof {
         Proof::Nonce(nonce) => carried.nonce == Some(nonce),
         Proof::Cookie(_) | Proof::Child => carried.tree == Tree::Ours,
+        Proof::Installation(id) => {
+            carried.tree == Tree::Ours || carried.nonce.is_some_and(|nonce| Run::spawned(id, nonce))
+        }
         Proof::Named(..) => carried.tree == Tree::Ours && carried.named,
     };
     if ours { Look::Ours(Process::of_dir(dir), stat, carried) } else { Look::Unproven }

@@ -38,6 +38,7 @@ pub(crate) struct Kin<'a> {
 struct Carrier {
     pid: Pid,
     pgrp: i32,
+    session: i32,
     nonce: Option<Id128>,
     state: char,
 }
@@ -131,7 +132,8 @@ impl Looks {
             // Looked at again: it is pinned now, and was only listed before.
             let (host, names) = (kin.ground.host(), kin.ground.names());
             let process = sweep::one(&host, &names, carrier.pid, Proof::Nonce(kin.nonce));
-            process.iter().for_each(|process| send(process, signal));
+            let led = (carrier.pgrp, carrier.session);
+            process.iter().for_each(|process| send(kin, process, led, Proof::Nonce(kin.nonce), signal));
         }
         self.away.extend(is_away.then_some(kin.nonce));
     }
@@ -153,10 +155,11 @@ impl Looks {
                 let Member::Ours(process, stat, carried) = member else { return };
                 let leader = carried.nonce.and_then(|nonce| self.doomed.get(&nonce));
                 if leader.is_some_and(|leader| *leader != process.pid()) {
-                    send(process, Signal::KILL);
+                    send(kin, process, (stat.pgrp, stat.session), kin.by, Signal::KILL);
                 }
                 let state = stat.state.letter().into();
-                list.push(Carrier { pid: process.pid(), pgrp: stat.pgrp, nonce: carried.nonce, state });
+                let (pid, pgrp, session) = (process.pid(), stat.pgrp, stat.session);
+                list.push(Carrier { pid, pgrp, session, nonce: carried.nonce, state });
             });
             let found = self.alone && list.iter().any(|carrier| carrier.is_of(kin));
             match (seen, before) {
@@ -189,7 +192,8 @@ pub(crate) fn stop_strays(
     let group = home.map(Home::group);
     let mut left = Vec::new();
     let times = (grace, KILL_LIMIT);
-    let ended = sweep::end_all(&host, &names, scope, proof, group, times, |process| is_stray(process.pid()));
+    let ended =
+        sweep::end_all(&host, &names, scope, proof, group, times, |process, _| is_stray(process.pid()));
     if let Err(e) = ended {
         say!(warn, "{BLIND}: {e:?}");
     }
@@ -205,8 +209,10 @@ pub(crate) fn stop_strays(
     left
 }
 
-fn send(process: &Process, signal: Signal) {
-    if let Err(e) = process.signal(signal) {
+/// Also to the group and to the session that it leads.
+fn send(kin: Kin<'_>, process: &Process, led: (i32, i32), proof: Proof<'_>, signal: Signal) {
+    let (host, names) = (kin.ground.host(), kin.ground.names());
+    if let Err(e) = sweep::signal_led(&host, &names, process, led, proof, &[signal]) {
         say!(debug, "{signal} to process {}, which has left its group: {e:?}", process.pid());
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn adopt() {
 pub(super) fn stop(grace: Duration) -> bool {
     let host = Host::look();
     let (names, scope, proof) = (Names::DEFAULT, Scope::Since(0), Proof::Child);
-    match sweep::end_all(&host, &names, scope, proof, None, (grace, KILL_LIMIT), |_| true) {
+    match sweep::end_all(&host, &names, scope, proof, None, (grace, KILL_LIMIT), |_, _| true) {
         // On a machine that is never quiet there may be nobody all the same.
         Ok(false) => {
             let mut left = false;
