@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read},
     os::fd::AsFd,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -29,7 +30,7 @@ impl Drain {
     }
 
     /// Reads until both pipes are at their end, or the child has ended and a second has passed.
-    pub(crate) fn until_end(&mut self, shared: &Shared, entry: &Entry) -> io::Result<()> {
+    pub(crate) fn until_end(&mut self, shared: &Shared, entry: &Arc<Entry>) -> io::Result<()> {
         let mut last_call: Option<Instant> = None;
         // Ends with both pipes, or a bounded time after the child.
         while self.stdout.0.is_some() || self.stderr.0.is_some() {
@@ -40,7 +41,7 @@ impl Drain {
             if left == Some(Duration::ZERO) {
                 break;
             }
-            let (out, err) = self.readable(left, last_call.is_none().then_some(entry))?;
+            let (out, err) = self.readable(left, last_call.is_none().then_some(&**entry))?;
             if out {
                 read_some(&mut self.stdout)?;
             }

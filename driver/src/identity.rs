@@ -12,6 +12,7 @@ use std::{
 
 use pidward_core::{
     Pid, Signal,
+    cgroup::Cgroup,
     identity::{self, LineError, Process},
     marker::Cookie,
     procfs::{self, ProcError},
@@ -159,7 +160,7 @@ pub(crate) fn stop_identity(ground: &Ground, known: &identity::Identity, grace: 
             // It may be of an earlier run.
             by: Proof::Nonce(nonce),
         });
-        Found { ground, pid: known.pid, process, group, kin }
+        Found { ground, pid: known.pid, process, group, kin, leaf: None, among_many: false }
     };
     match ground.verify(known) {
         Ok(process) => found(Some(process)).stop(grace),
@@ -189,10 +190,11 @@ pub(crate) fn stop_named(
         }
         _ => None,
     };
-    Found { ground, pid, process, group: group.map(|group| (group, proof)), kin }.stop(grace)
+    let group = group.map(|group| (group, proof));
+    Found { ground, pid, process, group, kin, leaf: None, among_many: false }.stop(grace)
 }
 
-fn untouched(verdict: Verdict) -> StopOwned {
+pub(crate) fn untouched(verdict: Verdict) -> StopOwned {
     match verdict {
         Verdict::Unknown(_) => StopOwned::Unverifiable(verdict),
         Verdict::Gone => StopOwned::NotRunning,
@@ -201,18 +203,34 @@ fn untouched(verdict: Verdict) -> StopOwned {
 }
 
 /// A verified process, or what an ended one has left of its group.
-struct Found<'a> {
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
     ground: &'a Ground,
     pid: Pid,
     process: Option<Process>,
     group: Option<(Pid, Proof<'a>)>,
     /// Whoever has left it, where the nonce is known.
     kin: Option<Kin<'a>>,
+    leaf: Option<Cgroup>,
+    /// One of many: who is left of its group shows in the looks that all of them share, and is not listed for each.
+    among_many: bool,
 }
 
-impl Found<'_> {
-    fn stop(self, grace: Duration) -> StopOwned {
-        if self.process.is_none() {
+impl<'a> Found<'a> {
+    /// What is left of a child that was written down; one of many where those are of one installation.
+    pub(crate) fn of_record(
+        kin: Kin<'a>,
+        process: Option<Process>,
+        leaf: Option<Cgroup>,
+        among_many: bool,
+    ) -> Found<'a> {
+        let group = kin.group.map(|group| (group, Proof::Nonce(kin.nonce)));
+        Found { ground: kin.ground, pid: kin.pid, process, group, kin: Some(kin), leaf, among_many }
+    }
+
+    pub(crate) fn stop(self, grace: Duration) -> StopOwned {
+        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| leaf.is_populated() == Ok(true));
+        if self.process.is_none() && !in_leaf {
             let group = self.group.map(|(pgid, proof)| members::members(self.ground, pgid, proof));
             let (ours, unproven) = group.unwrap_or_default();
             let away = self.kin.map(|kin| Looks::new().left(kin, None, &[]).0).unwrap_or_default();
@@ -247,8 +265,11 @@ impl Tree for Found<'_> {
     fn signal(&self, signal: Signal, looks: &mut Looks) -> Result<(), SignalError> {
         if let Some(kin) = self.kin {
             looks.signal(kin, signal);
+            self.leaf.iter().for_each(|leaf| members::signal_leaf(leaf, kin, signal));
         }
         let members = || match self.group {
+            // The looks have reached whoever proves anything.
+            Some(_) if self.among_many => Err(SignalError::Gone),
             Some((pgid, proof)) => members::signal(self.ground, pgid, proof, Some(self.pid), signal),
             None => Err(SignalError::Gone),
         };
@@ -267,8 +288,13 @@ impl Tree for Found<'_> {
         let mut left = Vec::new();
         let process = self.process.as_ref();
         left.extend(process.filter(|_| !ended).map(|process| survivor(process.pid())));
-        let group = self.group.map(|(pgid, proof)| members::members(self.ground, pgid, proof).0);
+        let listed = self.group.filter(|_| !self.among_many);
+        let group = listed.map(|(pgid, proof)| members::members(self.ground, pgid, proof).0);
         left.extend(group.into_iter().flatten().filter(|member| member.pid != self.pid.get()));
+        if let Some(leaf) = &self.leaf {
+            let (in_leaf, _) = members::in_leaf(self.ground, leaf, self.pid, &left);
+            left.extend(in_leaf);
+        }
         let Some(kin) = self.kin else { return (left, Sure::Likely) };
         let (away, sure) = looks.left(kin, after, &left);
         left.extend(away);

@@ -5,8 +5,8 @@
 use std::{
     ffi::{CStr, CString},
     fmt, io,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex},
     thread,
@@ -44,6 +44,8 @@ pub(crate) struct Home {
     above: Cgroup,
     name: CString,
     group: Cgroup,
+    /// Its directory, where that can be told.
+    path: Option<PathBuf>,
     /// Leaves that were still busy when their child's handle went.
     busy: Mutex<Vec<CString>>,
     /// A forked copy of it removes nothing.
@@ -56,14 +58,16 @@ impl Home {
         let above = match place {
             CgroupPlace::Off => return Ok(None),
             CgroupPlace::Auto => Cgroup::own(ground.host().proc().map_err(|_| CgroupError::NoTree)?)?,
-            CgroupPlace::At(path) => Cgroup::of(open_dir(path)?)?,
+            CgroupPlace::At(path) => open(path)?,
         };
         sweep(&above, ground);
         let nonce = ground.nonce().ok();
         let own = ground.host().own(nonce).map_err(|_| CgroupError::NoTree)?;
         let name = c_string(&own.to_string());
         let group = above.make(&name)?;
-        Ok(Some(Home { above, name, group, busy: Mutex::default(), owner: process::id() }))
+        let link = format!("/proc/self/fd/{}", group.as_fd().as_raw_fd());
+        let path = std::fs::read_link(link).ok();
+        Ok(Some(Home { above, name, group, path, busy: Mutex::default(), owner: process::id() }))
     }
 
     pub(crate) fn group(&self) -> &Cgroup {
@@ -122,6 +126,11 @@ impl Leaf {
 
     pub(crate) fn group(&self) -> &Cgroup {
         &self.group
+    }
+
+    /// Its directory, where that can be told.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.home.path.as_ref().map(|home| home.join(self.name.to_string_lossy().as_ref()))
     }
 
     /// For the plan of a spawn.
@@ -215,7 +224,19 @@ fn sweep(above: &Cgroup, ground: &Ground) {
     }
 }
 
-fn open_dir(path: &PathBuf) -> Result<OwnedFd, CgroupError> {
+/// The same below the group in this directory, if it is one.
+pub(crate) fn sweep_path(above: &Path, ground: &Ground) {
+    if let Ok(above) = open(above) {
+        sweep(&above, ground);
+    }
+}
+
+/// The group in this directory.
+pub(crate) fn open(path: &Path) -> Result<Cgroup, CgroupError> {
+    Cgroup::of(open_dir(path)?)
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, CgroupError> {
     let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_err(|e| CgroupError::Errno(e.into()))
 }

@@ -14,6 +14,7 @@ mod names;
 mod prepare;
 mod probe;
 mod reaper;
+pub mod registry;
 mod report;
 mod say;
 pub mod spawner;
@@ -38,6 +39,7 @@ pub use probe::{
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,
 };
 pub use reaper::{NodeId, Reaped, Reaper};
+pub use registry::{Listing, Registry, RegistryError};
 pub use report::{StopReport, Stopped, Survivor};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};

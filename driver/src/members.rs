@@ -2,13 +2,16 @@
 
 use pidward_core::{
     Errno, Pid, Signal,
+    cgroup::Cgroup,
     procfs::{self, ProcError},
     signal::SignalError,
     sweep::{self, Member, Proof, Scope},
 };
 
 use crate::{
+    carriers::Kin,
     report::Survivor,
+    say::say,
     spawner::{Entry, Ground},
 };
 
@@ -35,10 +38,14 @@ pub(crate) fn left(entry: &Entry, ended: bool) -> Vec<Survivor> {
 }
 
 /// Who lives in the child's leaf and is not among `known`; and whether the kernel says that nobody does.
-pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> (Vec<Survivor>, bool) {
-    let (mut left, host) = (Vec::new(), entry.ground.host());
-    let Some(leaf) = &entry.about.leaf else { return (left, false) };
-    match leaf.group().is_populated() {
+pub(crate) fn in_leaf(
+    ground: &Ground,
+    leaf: &Cgroup,
+    child: Pid,
+    known: &[Survivor],
+) -> (Vec<Survivor>, bool) {
+    let (mut left, host) = (Vec::new(), ground.host());
+    match leaf.is_populated() {
         // Removed: that is only done to an empty one.
         Ok(false) | Err(Errno::ENODEV | Errno::ENOENT) => return (left, true),
         Ok(true) => {}
@@ -46,7 +53,7 @@ pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> (Vec<Survivor>, bool
     }
     let mut seen = false;
     if let Ok(proc) = host.proc() {
-        leaf.group().members(proc, |process, stat| {
+        leaf.members(proc, |process, stat| {
             let pid = process.pid().get();
             seen = true;
             if !known.iter().any(|known| known.pid == pid) {
@@ -56,9 +63,29 @@ pub(crate) fn in_leaf(entry: &Entry, known: &[Survivor]) -> (Vec<Survivor>, bool
     }
     // Somebody is there whom we cannot see.
     if !seen && known.is_empty() {
-        left.push(Survivor { pid: entry.pid().get(), state: '?' });
+        left.push(Survivor { pid: child.get(), state: '?' });
     }
     (left, false)
+}
+
+/// Sends a signal to those in a child's leaf that neither its group nor what they carry shows; SIGKILL to all in it.
+pub(crate) fn signal_leaf(leaf: &Cgroup, kin: Kin<'_>, signal: Signal) {
+    let (host, group) = (kin.ground.host(), kin.group.map(Pid::raw));
+    let Ok(proc) = host.proc() else { return };
+    if signal == Signal::KILL {
+        if let Err(e) = leaf.kill(proc) {
+            say!(warn, "SIGKILL to the cgroup of process {}: {e}", kin.pid);
+        }
+        return;
+    }
+    let names = kin.ground.names();
+    leaf.members(proc, |process, stat| {
+        if Some(stat.pgrp) != group
+            && sweep::one(&host, &names, process.pid(), Proof::Nonce(kin.nonce)).is_none()
+        {
+            let _ = process.signal(signal);
+        }
+    });
 }
 
 /// Somebody who lives, with the state that it shows.

@@ -1,10 +1,10 @@
 //! What a child is called: its kind and its service name, and the variables that say so.
 
-use std::{error, fmt, str::FromStr};
+use std::{error, ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::Path, str::FromStr};
 
 use pidward_core::{
     marker::{self, Names},
-    name::{self, NameError},
+    name::{self, MAX_NAME, NameError},
 };
 
 use crate::probe::{environ_identifies_api_server, environ_identifies_child};
@@ -95,6 +95,31 @@ impl ServiceName {
 
     pub(crate) fn of_api_server() -> ServiceName {
         ServiceName(API_SERVER_SERVICE.to_owned())
+    }
+
+    /// The base name of a program; each byte that breaks the rule becomes `-`.
+    pub fn of_program(program: &OsStr) -> ServiceName {
+        let base = Path::new(program).file_name().unwrap_or_default();
+        let mut name = String::new();
+        for chunk in base.as_bytes().utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if c == '=' || c == '/' || c.is_control() {
+                    name.extend(std::iter::repeat_n('-', c.len_utf8()));
+                } else {
+                    name.push(c);
+                }
+            }
+            name.extend(chunk.invalid().iter().map(|_| '-'));
+        }
+        while name.len() > MAX_NAME {
+            name.pop();
+        }
+        ServiceName::try_new(name).unwrap_or_else(|_| ServiceName("-".to_owned()))
+    }
+
+    /// A record holds no other names.
+    pub(crate) fn of_record(text: &str) -> ServiceName {
+        ServiceName(text.to_owned())
     }
 
     /// The text.

@@ -21,6 +21,7 @@ pub mod place;
 pub mod proc;
 pub mod pty;
 pub mod recycle;
+pub mod registry;
 pub mod report;
 pub mod rounds;
 pub mod seccomp;

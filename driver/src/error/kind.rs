@@ -35,6 +35,8 @@ pub enum SpawnErrorKind {
     OutOfMemory,
     /// Not permitted.
     Permission,
+    /// The child cannot be written down: the errno says why. See [`SpawnerBuilder::registry`](crate::SpawnerBuilder::registry).
+    Registry,
     /// The queue of the spawner is full.
     QueueFull,
     /// The deadline of the request has passed.
@@ -76,6 +78,7 @@ impl SpawnErrorKind {
             SpawnErrorKind::NoFds => "no file descriptor left",
             SpawnErrorKind::OutOfMemory => "out of memory",
             SpawnErrorKind::Permission => "not permitted",
+            SpawnErrorKind::Registry => "its record cannot be written; no child exists",
             SpawnErrorKind::QueueFull => "the queue of the spawner is full; no child exists",
             SpawnErrorKind::Deadline => "the deadline has passed; no child exists",
             SpawnErrorKind::ShutDown => "the spawner is shut down; no child exists",

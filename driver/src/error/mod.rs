@@ -120,6 +120,13 @@ impl SpawnError {
         error
     }
 
+    /// The child cannot be written down.
+    pub(crate) fn unrecorded(program: &OsStr, errno: Errno) -> SpawnError {
+        let mut error = SpawnError::new(SpawnErrorKind::Registry, program);
+        error.0.errno = Some(errno);
+        error
+    }
+
     /// Limits were asked for that no leaf can have.
     pub(crate) fn unlimited(program: &OsStr, error: Option<CgroupError>) -> SpawnError {
         let mut refused = SpawnError::new(SpawnErrorKind::Unsupported, program);

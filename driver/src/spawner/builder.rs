@@ -5,7 +5,7 @@ use std::{error::Error, io, time::Duration};
 use pidward_core::Id128;
 
 use super::Spawner;
-use crate::{leaves::CgroupPlace, markers::MarkerNames};
+use crate::{leaves::CgroupPlace, markers::MarkerNames, registry::Registry};
 
 /// What happens to detached children when the last handle of their spawner is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) subreaper: bool,
     pub(crate) cgroup: CgroupPlace,
     pub(crate) on_last_drop: OnLastDrop,
+    pub(crate) registry: Option<Registry>,
+    pub(crate) registry_optional: bool,
     /// How long an extra thread without children waits for work.
     pub(crate) idle: Duration,
 }
@@ -45,6 +47,8 @@ impl Default for Config {
             subreaper: false,
             cgroup: CgroupPlace::Off,
             on_last_drop: OnLastDrop::Stop,
+            registry: None,
+            registry_optional: false,
             idle: Duration::from_secs(1),
         }
     }
@@ -110,6 +114,18 @@ impl SpawnerBuilder {
         /// same place are removed when the spawner starts; who is left in one is ended, if it is of the same
         /// [installation](Self::installation). A command with a [`cgroup`](crate::Command::cgroup) of its own gets no leaf.
         cgroup(place: CgroupPlace) => config.cgroup = place;
+
+        /// Writes each child down before it is made, so that whoever comes after a crash finds it; see [`Registry`]. The spawner's children
+        /// carry the installation of the registry, whatever [`installation`](Self::installation) says. Default: nothing is written down.
+        ///
+        /// A child that ends without an owner ([`spawn_supervised`](Spawner::spawn_supervised)) and has a name keeps its record, with its
+        /// status, until [`take_status`](Spawner::take_status) or the next child of that kind and name. A child without a name is
+        /// written down under the base name of its program.
+        registry(registry: Registry) => config.registry = Some(registry);
+
+        /// Whether a child whose record cannot be written is started all the same, with a warning in the log: after a crash nobody
+        /// finds it. Default `false`: such a spawn fails with [`SpawnErrorKind::Registry`](crate::SpawnErrorKind::Registry), and no child exists.
+        registry_optional(on: bool) => config.registry_optional = on;
 
         /// What the drop of the last handle does to detached children. Default: stop them.
         on_last_drop(what: OnLastDrop) => config.on_last_drop = what;

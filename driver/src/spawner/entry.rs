@@ -13,7 +13,7 @@ use pidward_core::{
     reap::{self, Exit, ReapError},
     signal::{GroupMeans, SignalError},
     spawn,
-    sweep::{self, Proof},
+    sweep::Proof,
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -81,9 +81,9 @@ impl Entry {
             child,
             maker,
             means,
+            owned: AtomicBool::new(!about.detached),
             about,
             ground,
-            owned: AtomicBool::new(true),
             polled: AtomicBool::new(false),
             ended: Mutex::default(),
             live: Mutex::new(Some(Counted::new())),
@@ -198,6 +198,34 @@ impl Entry {
         }
     }
 
+    /// A stop of it begins.
+    pub(crate) fn note_stopping(&self) {
+        self.about.written.iter().for_each(|written| written.stopping());
+    }
+
+    /// Writes down that it has ended. Whether that is all there is to do: nobody is left of its tree, so its record is removed; or it is to
+    /// be kept.
+    pub(super) fn note_ended(&self) -> bool {
+        let (Some(written), Some(ended)) = (&self.about.written, self.ended()) else { return true };
+        let status = ended.map(|exit| exit.status.raw());
+        let kept = self.about.name.as_ref().filter(|_| !self.is_owned());
+        if kept.is_none() && self.is_tree_empty() {
+            written.remove();
+            return true;
+        }
+        match kept {
+            Some(name) => written.keep(name.clone(), status),
+            None => written.ended(status),
+        }
+        kept.is_some()
+    }
+
+    /// Whether nobody is left in its leaf and its group, now that it has ended; zombies count in a group.
+    pub(super) fn is_tree_empty(&self) -> bool {
+        let in_leaf = self.about.leaf.as_ref().is_some_and(|leaf| leaf.group().is_populated() == Ok(true));
+        !in_leaf && members::left(self, true).is_empty()
+    }
+
     /// Sends a signal to the child itself. Nothing is sent to one that has ended.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), SignalError> {
         if self.ended().is_some() { Err(SignalError::Gone) } else { self.child.signal(signal) }
@@ -218,23 +246,9 @@ impl Entry {
 
     /// Sends a signal to those in its leaf that neither its group nor what they carry shows; SIGKILL to all in it.
     pub(crate) fn signal_leaf(&self, signal: Signal) {
-        let (Some(leaf), Some(nonce)) = (&self.about.leaf, self.about.nonce) else { return };
-        let (host, group) = (self.ground.host(), self.child.pgid().map(Pid::raw));
-        let Ok(proc) = host.proc() else { return };
-        if signal == Signal::KILL {
-            if let Err(e) = leaf.group().kill(proc) {
-                say!(warn, "SIGKILL to the cgroup of process {}: {e}", self.pid());
-            }
-            return;
+        if let (Some(leaf), Some(kin)) = (&self.about.leaf, self.kin()) {
+            members::signal_leaf(leaf.group(), kin, signal);
         }
-        leaf.group().members(proc, |process, stat| {
-            let names = self.ground.names();
-            if Some(stat.pgrp) != group
-                && sweep::one(&host, &names, process.pid(), Proof::Nonce(nonce)).is_none()
-            {
-                let _ = process.signal(signal);
-            }
-        });
     }
 
     /// Sends a signal to its group, or to the child alone where it leads none.

@@ -47,6 +47,7 @@ pub(super) fn run(shared: &Shared) {
             match event.data.u64() {
                 WAKE => {
                     let _ = rustix::io::read(&shared.wake, &mut [0; 8]);
+                    due = due.or_else(|| shared.has_lingering().then(|| Instant::now() + LOOK));
                 }
                 GUARD => due = Some(Instant::now()),
                 key => ended(shared, key),
@@ -67,7 +68,8 @@ fn tend(shared: &Shared) -> Option<Duration> {
         home.tidy();
         LOOK
     });
-    [guard, orphans, leaves].into_iter().flatten().min()
+    let records = shared.look_at_lingering().then_some(LOOK);
+    [guard, orphans, leaves, records].into_iter().flatten().min()
 }
 
 fn ended(shared: &Shared, key: u64) {

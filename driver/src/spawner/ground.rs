@@ -20,6 +20,7 @@ use crate::{
     leaves::Leaf,
     markers::MarkerNames,
     names::{ChildKind, ServiceName},
+    registry::Written,
 };
 
 /// During exec a process shows nothing of its own for a moment: this many looks, this far apart, wait for it.
@@ -45,7 +46,7 @@ struct Own {
 
 impl Ground {
     /// Of a new run of a spawner; of a new installation where there is none.
-    pub(super) fn of_spawner(names: MarkerNames, installation: Option<Id128>) -> io::Result<Ground> {
+    pub(crate) fn of_spawner(names: MarkerNames, installation: Option<Id128>) -> io::Result<Ground> {
         let random = || Id128::random().map_err(|e| io::Error::from_raw_os_error(e.raw()));
         let run = Run { id: random()?, installation: installation.map_or_else(random, Ok)? };
         let entry = (format!("{}{}", names.core().tree, run.id), run.installation.to_string());
@@ -74,6 +75,11 @@ impl Ground {
     /// By which a descendant of this very run is known.
     pub(crate) fn run_cookie(&self) -> Cookie {
         self.own.as_ref().map_or(Cookie::Any, |own| Cookie::Run(own.run.id))
+    }
+
+    /// What descendants of this run carry.
+    pub(super) fn own_run(&self) -> Option<Run> {
+        self.own.as_ref().map(|own| own.run)
     }
 
     /// The id of this run.
@@ -139,6 +145,8 @@ impl Deref for Place<'_> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub(crate) kill_on_drop: bool,
+    /// No [`Child`](crate::Child) will hold it.
+    pub(crate) detached: bool,
     /// How long a stop waits after it has closed the child's input.
     pub(crate) ask: Option<Duration>,
     /// It does not carry the run, and has no leaf.
@@ -146,6 +154,8 @@ pub(crate) struct About {
     /// Of this one spawn.
     pub(crate) nonce: Option<Id128>,
     pub(crate) leaf: Option<Arc<Leaf>>,
+    /// What is written down about it.
+    pub(crate) written: Option<Arc<Written>>,
     pub(crate) name: Option<(ChildKind, ServiceName)>,
 }
 

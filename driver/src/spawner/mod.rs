@@ -21,6 +21,7 @@
 
 use std::{
     io,
+    os::unix::process::ExitStatusExt,
     process::{ExitStatus, Output},
     sync::{Arc, atomic::Ordering},
     thread,
@@ -35,6 +36,7 @@ use crate::{
     command::Command,
     error::SpawnError,
     markers::MarkerNames,
+    names::{ChildKind, ServiceName},
     prepare::{DefaultStdio, ParentEnds, Prepared},
     report::StopReport,
     say::say,
@@ -51,6 +53,7 @@ mod orphans;
 mod owned;
 mod queue;
 mod shared;
+mod stamp;
 mod thread_main;
 
 pub(crate) use self::{
@@ -108,8 +111,7 @@ impl Spawner {
     /// [`SpawnError`]; every one says that no child exists.
     #[allow(clippy::needless_pass_by_value, reason = "a command is spent by a supervised spawn")]
     pub fn spawn_supervised(&self, cmd: Command) -> Result<u32, SpawnError> {
-        let (entry, _) = self.request(&cmd, DefaultStdio::Inherit)?;
-        entry.detach();
+        let (entry, _) = self.request(&cmd, DefaultStdio::Inherit, false)?;
         Ok(entry.pid().get())
     }
 
@@ -127,7 +129,7 @@ impl Spawner {
     /// # Errors
     /// [`SpawnError`]; every one says that no child exists.
     pub fn spawn(&self, cmd: &Command) -> Result<Child, SpawnError> {
-        let (entry, ends) = self.request(cmd, DefaultStdio::Inherit)?;
+        let (entry, ends) = self.request(cmd, DefaultStdio::Inherit, true)?;
         Ok(Child::new(entry, Arc::clone(&self.handle.shared), ends))
     }
 
@@ -157,6 +159,13 @@ impl Spawner {
         let home = shared.home.as_deref();
         report.strays = stop_strays(&shared.ground, home, grace.saturating_sub(began.elapsed()), &known);
         report
+    }
+
+    /// How the last child of this kind and name ended that ended without an owner, if its status was kept: once, and only with a
+    /// [registry](SpawnerBuilder::registry). `Some(None)`: it has ended, and somebody else took its status.
+    pub fn take_status(&self, kind: ChildKind, name: &ServiceName) -> Option<Option<ExitStatus>> {
+        let registry = self.handle.shared.config.registry.as_ref()?;
+        registry.take_status(&(kind, name.clone())).map(|status| status.map(ExitStatus::from_raw))
     }
 
     /// The process that guards this spawner's children, if there is one now: it is replaced when it has ended.
@@ -193,12 +202,20 @@ impl Spawner {
         Ok(spawner)
     }
 
-    fn request(&self, cmd: &Command, stdio: DefaultStdio) -> Result<(Arc<Entry>, ParentEnds), SpawnError> {
+    /// `owned`: a [`Child`] will hold it.
+    fn request(
+        &self,
+        cmd: &Command,
+        stdio: DefaultStdio,
+        owned: bool,
+    ) -> Result<(Arc<Entry>, ParentEnds), SpawnError> {
         let shared = &self.handle.shared;
         if !shared.is_ours() {
             return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
         }
         let (mut prepared, ends) = Prepared::new(cmd, stdio, &shared.ground.names())?;
+        // Before it is made: it may end before this returns.
+        prepared.about.detached = !owned;
         shared.stamp(&mut prepared)?;
         let patience = cmd.deadline.or(shared.config.deadline);
         let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));

@@ -14,7 +14,6 @@ use std::{
 
 use pidward_core::{
     Id128, Signal,
-    cgroup::Limits,
     signal::{self, GroupMeans},
     spawn,
 };
@@ -34,9 +33,9 @@ use super::{
 };
 use crate::{
     error::SpawnError,
-    leaves::{self, CgroupPlace, Home, Leaf},
+    leaves::{self, CgroupPlace, Home},
     markers::MarkerNames,
-    prepare::Prepared,
+    registry::Registry,
     say::say,
 };
 
@@ -74,6 +73,8 @@ pub(crate) struct Shared {
     any_polled: AtomicBool,
     pub(super) guard: Watch,
     pub(super) orphans: Orphans,
+    /// Children that have ended before others of their trees, which keep their records.
+    lingering: Mutex<Vec<Arc<Entry>>>,
     growing: Mutex<()>,
     pub(super) epoll: OwnedFd,
     pub(super) wake: OwnedFd,
@@ -89,7 +90,11 @@ impl Shared {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        let installation = config.registry.as_ref().map(Registry::installation_id).or(installation);
         let ground = Ground::of_spawner(names, installation)?;
+        if let Some(registry) = &config.registry {
+            registry.used_by(ground.run());
+        }
         let home = home(&ground, &config.cgroup)?;
         Ok(Shared {
             queue: Queue::new(config.queue),
@@ -107,6 +112,7 @@ impl Shared {
             any_polled: AtomicBool::new(false),
             guard: Watch::default(),
             orphans: Orphans::default(),
+            lingering: Mutex::default(),
             growing: Mutex::default(),
             epoll,
             wake,
@@ -151,6 +157,12 @@ impl Shared {
         let (maker, ground) = (Arc::clone(maker), Arc::clone(&self.ground));
         let entry = Entry::new(key, child, maker, self.means, about, ground, stand_in);
         let entry = Arc::new(entry);
+        if let Some(written) = &entry.about.written {
+            match self.ground.host().identity(&entry.child, entry.about.nonce) {
+                Ok(identity) => written.born(&identity),
+                Err(e) => say!(warn, "the record of process {} does not say who it is: {e:?}", entry.pid()),
+            }
+        }
         lock(&self.children).insert(key, Arc::clone(&entry));
         match entry.child.pidfd() {
             Some(pidfd) => {
@@ -166,7 +178,7 @@ impl Shared {
     }
 
     /// Looks whether the child has ended; the first to see it takes it off the list.
-    pub(crate) fn look(&self, entry: &Entry) -> Option<super::entry::Ended> {
+    pub(crate) fn look(&self, entry: &Arc<Entry>) -> Option<super::entry::Ended> {
         let (ended, first) = entry.look();
         if first {
             if let Some(pidfd) = entry.child.pidfd() {
@@ -180,6 +192,10 @@ impl Shared {
                 ended.pop_front();
             }
             drop(ended);
+            if !entry.note_ended() {
+                lock(&self.lingering).push(Arc::clone(entry));
+                self.wake();
+            }
             if self.is_closed() {
                 self.queue.wake_all();
                 self.wake();
@@ -189,7 +205,7 @@ impl Shared {
     }
 
     /// Blocks until the child has ended (`Some`) or `until` has passed.
-    pub(crate) fn wait(&self, entry: &Entry, until: Option<Instant>) -> Option<super::entry::Ended> {
+    pub(crate) fn wait(&self, entry: &Arc<Entry>, until: Option<Instant>) -> Option<super::entry::Ended> {
         // Ends with the child or at the deadline.
         loop {
             if let Some(ended) = self.look(entry) {
@@ -200,6 +216,17 @@ impl Shared {
             }
             entry.block(until);
         }
+    }
+
+    /// Removes the records of trees that have ended since. Whether there are others.
+    pub(super) fn look_at_lingering(&self) -> bool {
+        let mut lingering = lock(&self.lingering);
+        lingering.retain(|entry| !entry.note_ended());
+        !lingering.is_empty()
+    }
+
+    pub(super) fn has_lingering(&self) -> bool {
+        !lock(&self.lingering).is_empty()
     }
 
     pub(super) fn child(&self, key: u64) -> Option<Arc<Entry>> {
@@ -300,41 +327,6 @@ impl Shared {
             let _ = join.join();
         }
     }
-
-    /// Sets what every child of this spawner carries, and makes its leaf.
-    pub(super) fn stamp(&self, prepared: &mut Prepared) -> Result<(), SpawnError> {
-        let (name, value) = self.ground.entry();
-        let survives = prepared.about.survives;
-        if !survives {
-            prepared.stamp(name, value);
-        }
-        // There may be no randomness to be had.
-        let nonce = self.ground.nonce().map_err(|e| unprepared(prepared, &e))?;
-        prepared.about.nonce = Some(nonce);
-        prepared.stamp(self.ground.names().nonce, &nonce.to_string());
-        let limits = prepared.limits();
-        let is_limited = limits != Limits::default();
-        let leaf = match &self.home {
-            _ if prepared.cgroup().is_some() || survives => None,
-            Some(home) => Some(Leaf::make(home, nonce, &limits)),
-            None => None,
-        };
-        match leaf {
-            Some(Ok(leaf)) => prepared.set_leaf(leaf).map_err(|e| unprepared(prepared, &e)),
-            None if is_limited => Err(SpawnError::unlimited(prepared.program(), None)),
-            Some(Err(e)) if is_limited => Err(SpawnError::unlimited(prepared.program(), Some(e))),
-            Some(Err(e)) => {
-                say!(warn, "a child gets no cgroup leaf: {}", leaves::words(e));
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-fn unprepared(prepared: &Prepared, error: &io::Error) -> SpawnError {
-    let errno = error.raw_os_error().and_then(pidward_core::Errno::from_raw);
-    SpawnError::preparing(prepared.program(), errno.unwrap_or(pidward_core::Errno::ENOSYS))
 }
 
 /// The group of the run; none where that may be, with a word in the log.

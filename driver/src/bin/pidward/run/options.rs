@@ -11,7 +11,7 @@ use std::{
 };
 
 use clap::ArgMatches;
-use pidward::{CgroupPlace, ChildKind, ServiceName, ServiceNameError};
+use pidward::{CgroupPlace, ChildKind, ServiceName};
 
 use super::users::{self, User};
 use crate::{
@@ -20,9 +20,6 @@ use crate::{
 };
 
 const GRACE: Duration = Duration::from_secs(5);
-
-/// The longest name there may be, in bytes.
-const NAME_LIMIT: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Options {
@@ -55,10 +52,8 @@ impl Options {
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
         let grace = given(matches, "grace", "PIDWARD_GRACE");
         Ok(Options {
-            name: one("name").map_or_else(
-                || default_name(&program).map_err(|e| e.to_string()),
-                |name| names::name(name),
-            )?,
+            name: one("name")
+                .map_or_else(|| Ok(ServiceName::of_program(&program)), |name| names::name(name))?,
             kind: one("kind").map_or(Ok(ChildKind::Task), |kind| names::kind(kind))?,
             grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
@@ -83,26 +78,6 @@ impl Options {
     pub(super) fn gid(&self) -> Option<u32> {
         self.group.or_else(|| self.user.as_ref()?.gid)
     }
-}
-
-/// The base name of the program; each byte that breaks the rule for names becomes `-`.
-fn default_name(program: &OsStr) -> Result<ServiceName, ServiceNameError> {
-    let base = Path::new(program).file_name().unwrap_or_default();
-    let mut name = String::new();
-    for chunk in base.as_bytes().utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c == '=' || c == '/' || c.is_control() {
-                name.extend(std::iter::repeat_n('-', c.len_utf8()));
-            } else {
-                name.push(c);
-            }
-        }
-        name.extend(chunk.invalid().iter().map(|_| '-'));
-    }
-    while name.len() > NAME_LIMIT {
-        name.pop();
-    }
-    ServiceName::try_new(name).or_else(|_| ServiceName::try_new("-"))
 }
 
 fn is_null(value: &OsStr) -> Result<bool, String> {

@@ -1,6 +1,8 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use super::{default_name, descriptor, variable};
+use pidward::ServiceName;
+
+use super::{descriptor, variable};
 
 #[test]
 fn the_name_of_a_program_is_always_a_name() {
@@ -18,7 +20,7 @@ fn the_name_of_a_program_is_always_a_name() {
         (odd.as_bytes(), "x".repeat(127)),
     ];
     for (program, name) in rows {
-        let made = default_name(OsStr::from_bytes(program)).expect("a name");
+        let made = ServiceName::of_program(OsStr::from_bytes(program));
         assert_eq!(made.as_str(), name, "{program:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! the wall clock: times are counted from the beginning of the stop, on the monotonic clock.
 
 use std::{
-    os::{fd::BorrowedFd, unix::process::ExitStatusExt},
+    os::fd::BorrowedFd,
     process::ExitStatus,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,9 +17,12 @@ use pidward_core::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+mod ours;
+
+use ours::{Ours, untouched};
+
 use crate::{
     carriers::{Looks, Sure},
-    members,
     report::{StopReport, Stopped, Survivor},
     say::say,
     spawner::{Entry, POLL_INTERVAL, Shared},
@@ -56,66 +59,6 @@ pub(crate) trait Tree {
     }
     /// Asks the first process to end.
     fn ask(&mut self) {}
-}
-
-/// A child of this program.
-#[derive(Debug)]
-pub(crate) struct Ours {
-    entry: Arc<Entry>,
-    shared: Arc<Shared>,
-    /// Its end is how the child is asked.
-    input: Option<ChildStdin>,
-}
-
-impl Tree for Ours {
-    fn ask_grace(&self) -> Option<Duration> {
-        self.entry.about.ask.filter(|_| self.input.is_some())
-    }
-
-    fn ask(&mut self) {
-        self.input = None;
-    }
-
-    fn pid(&self) -> Pid {
-        self.entry.pid()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.shared.look(&self.entry).is_some()
-    }
-
-    fn end_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.entry.as_fd())
-    }
-
-    fn signal(&self, signal: Signal, looks: &mut Looks) -> Result<(), SignalError> {
-        let sent = self.entry.signal_tree(signal);
-        if let Some(kin) = self.entry.kin() {
-            looks.signal(kin, signal);
-        }
-        self.entry.signal_leaf(signal);
-        sent
-    }
-
-    fn left(&self, ended: bool, after: Option<Instant>, looks: &mut Looks) -> (Vec<Survivor>, Sure) {
-        let mut left = members::left(&self.entry, ended);
-        let (in_leaf, is_leaf_empty) = members::in_leaf(&self.entry, &left);
-        left.extend(in_leaf);
-        let Some(kin) = self.entry.kin() else { return (left, Sure::Likely) };
-        let (away, sure) = looks.left(kin, after, &left);
-        left.extend(away);
-        // The kernel's own word, where nobody was ever seen outside.
-        (left, if is_leaf_empty && sure == Sure::Likely { Sure::Proven } else { sure })
-    }
-
-    fn status(&self) -> Option<ExitStatus> {
-        self.entry.ended().flatten().map(|exit| ExitStatus::from_raw(exit.status.raw()))
-    }
-
-    fn finish(&self) {
-        // Its group is empty: nothing is pinned by a zombie any more.
-        let _ = self.entry.child.try_reap();
-    }
 }
 
 /// A stop under way, for programs with a loop of their own: [`step`](Stopping::step) never blocks.
@@ -249,13 +192,6 @@ pub(crate) fn run(
         return StopReport { children, ..StopReport::default() };
     }
     Stopping::new(shared, entries, input, grace).0.run()
-}
-
-/// A forked copy of the program was to stop it: it is not the copy's child, and nothing of it is known here.
-fn untouched(entry: &Entry) -> Stopped {
-    let pid = entry.pid().get();
-    let survivors = vec![Survivor { pid, state: '?' }];
-    Stopped { pid, status: None, rung: None, took: Duration::ZERO, survivors, proven: false }
 }
 
 impl<T: Tree> Climb<T> {

@@ -1,0 +1,344 @@
+//! The registry: which children there are, written down so that whoever comes after a crash finds them.
+//!
+//! A directory with one owner at a time, who holds its lock; a token, the installation that its children carry; and a small text file
+//! for each child, its *record*. The intent is on disk before the child is made, and who it is right after; the record goes when
+//! nobody is left of the child's tree. So a supervisor that dies at any instruction leaves a record of every child it has.
+//!
+//! A record is an allegation. It is never acted on without the process being verified, and a record of an earlier boot, or that is
+//! torn, of another user or of a later version, is not acted on at all. Nothing is flushed to the disk: after a power loss the boot is
+//! another one, and every record is void.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `lock` | locked (flock(2)) by the owner while it lives, who says in it who it is: `pid N` on a line of its own |
+//! | `installation` | the token: 32 hex digits |
+//! | `<nonce>.record` | one child; [`pidward_core::record`] |
+//! | `.<name>.tmp` | a file that is being written |
+//!
+//! Reading needs no lock ([`Listing`]). This guards against mistakes and crashes, not against another process of the same user.
+
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    io::{self, Seek, Write},
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    process,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use pidward_core::{
+    Id128,
+    identity::{Host, Verdict},
+    marker::Names,
+    record::Record,
+};
+use rustix::{
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+};
+
+mod adopted;
+mod error;
+mod list;
+mod outcome;
+mod place;
+mod reconcile;
+mod tree;
+mod written;
+
+pub use adopted::{Adopted, Ending};
+pub use error::{RegistryError, RegistryErrorKind};
+pub use list::{Listed, Listing, RecordState};
+pub use outcome::{Action, Leftover, Policy, Reconciled, Reconciliation};
+pub(crate) use written::{About, Written};
+
+use place::{Odd, Place};
+
+use crate::{
+    markers::MarkerNames,
+    names::{ChildKind, ServiceName},
+    say::say,
+    spawner::lock,
+};
+
+const LOCK: &str = "lock";
+const TOKEN: &str = "installation";
+const RECORD: &str = ".record";
+
+/// Kind and name of a child.
+type Named = (ChildKind, ServiceName);
+
+/// How often somebody who has just taken the lock is given the time to say who it is, 10 ms apart.
+const LOOKS: u32 = 100;
+
+/// A registry that this process owns: [open](Registry::open) or [new](Registry::new), and then given to a
+/// [spawner](crate::SpawnerBuilder::registry). Clones are the same one.
+///
+/// When the last clone is dropped the lock is released. Records stay; a directory without any is removed.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    inner: Arc<Inner>,
+    names: MarkerNames,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    place: Place,
+    /// Held as long as this is.
+    _lock: OwnedFd,
+    installation: Id128,
+    /// A forked copy of it writes and removes nothing.
+    owner: u32,
+    /// Of the spawners that use it.
+    runs: Mutex<Vec<Id128>>,
+    /// Nonces of the records that are in use.
+    used: Mutex<HashSet<Id128>>,
+    /// Final statuses that nobody has asked for, with the nonces of their records.
+    kept: Mutex<Vec<(Named, Id128, Option<i32>)>>,
+}
+
+impl Registry {
+    /// The registry in this directory, which is made if it is missing; the one above it must be there. The directory must belong to the
+    /// caller, and nobody else may be able to write to it.
+    ///
+    /// What an earlier owner has left there is for [`reconcile`](Registry::reconcile).
+    ///
+    /// # Errors
+    /// [`RegistryErrorKind::AlreadyRunning`]: another supervisor owns it. Then nothing is changed there.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Registry, RegistryError> {
+        Registry::lock(dir.as_ref(), true, None)
+    }
+
+    /// The registry in this directory, if there is one.
+    ///
+    /// # Errors
+    /// As [`open`](Registry::open); `ENOENT`: there is none.
+    pub fn open_existing(dir: impl AsRef<Path>) -> Result<Registry, RegistryError> {
+        Registry::lock(dir.as_ref(), false, None)
+    }
+
+    /// A registry of its own for this run, in a new directory below the first of the [roots](Registry::roots) that can be used.
+    ///
+    /// # Errors
+    /// That of the last root, where none can be used.
+    #[allow(clippy::new_without_default, reason = "it touches the file system, and can fail")]
+    pub fn new() -> Result<Registry, RegistryError> {
+        let mut last = None;
+        for root in place::roots() {
+            let made = Place::open(&root, true).and_then(|_| {
+                let installation = Id128::random().map_err(|e| RegistryError::io(&root, e))?;
+                Registry::lock(&root.join(installation.to_string()), true, Some(installation))
+            });
+            match made {
+                Ok(registry) => return Ok(registry),
+                Err(e) => last = Some(e),
+            }
+        }
+        Err(last.unwrap_or_else(|| RegistryError::io(Path::new("/run"), Errno::NOENT)))
+    }
+
+    /// Where the directories of runs are: `$XDG_RUNTIME_DIR/pidward`, `/run/pidward`, and `pidward-<uid>` in the temporary directory.
+    pub fn roots() -> Vec<PathBuf> {
+        place::roots()
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.inner.place.path()
+    }
+
+    /// What its children carry: 32 hex digits, the same for every run on this directory.
+    pub fn installation(&self) -> String {
+        self.inner.installation.to_string()
+    }
+
+    fn lock(path: &Path, make: bool, installation: Option<Id128>) -> Result<Registry, RegistryError> {
+        // A directory may go between its opening and the lock, with the end of its owner.
+        for _ in 0..LOOKS {
+            let place = Place::open(path, make)?;
+            let Some(lock) = take_lock(&place, make)? else { continue };
+            let installation = token(&place, installation)?;
+            say_who(&place, &lock)?;
+            let inner = Inner {
+                place,
+                _lock: lock,
+                installation,
+                owner: process::id(),
+                runs: Mutex::default(),
+                used: Mutex::default(),
+                kept: Mutex::default(),
+            };
+            return Ok(Registry { inner: Arc::new(inner), names: MarkerNames::default() });
+        }
+        Err(RegistryError::io(path, Errno::NOENT))
+    }
+
+    pub(crate) fn installation_id(&self) -> Id128 {
+        self.inner.installation
+    }
+
+    /// A spawner with this run id uses it.
+    pub(crate) fn used_by(&self, run: Id128) {
+        lock(&self.inner.runs).push(run);
+    }
+
+    /// The raw wait status of the last child of this kind and name that ended without an owner, if it is known; once. Its record goes: it
+    /// was asked for, or there is a new child.
+    pub(crate) fn take_status(&self, name: &Named) -> Option<Option<i32>> {
+        let mut kept = lock(&self.inner.kept);
+        let at = kept.iter().position(|(kept, ..)| kept == name)?;
+        let (_, nonce, status) = kept.swap_remove(at);
+        drop(kept);
+        self.inner.remove(nonce);
+        Some(status)
+    }
+}
+
+impl Inner {
+    fn is_ours(&self) -> bool {
+        process::id() == self.owner
+    }
+
+    /// Whether the record of this nonce is that of a child of a spawner of this process.
+    fn is_used(&self, nonce: Id128) -> bool {
+        lock(&self.used).contains(&nonce) || lock(&self.kept).iter().any(|(_, kept, _)| *kept == nonce)
+    }
+
+    fn save(&self, record: &Record) -> io::Result<()> {
+        self.place.write(&written::file_name(record.nonce), record.to_string().as_bytes())
+    }
+
+    fn remove(&self, nonce: Id128) {
+        if self.is_ours()
+            && let Err(e) = self.place.remove(OsStr::new(&written::file_name(nonce)))
+        {
+            say!(warn, "the record {nonce} stays: {e}");
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            self.clear();
+        }
+    }
+}
+
+impl Inner {
+    /// Removes the directory, if nothing is written down in it.
+    fn clear(&self) {
+        let Ok(names) = self.place.names() else { return };
+        let is_own = |name: &OsStr| name == LOCK || name == TOKEN || is_passing(name);
+        if names.iter().any(|name| !is_own(name)) {
+            return;
+        }
+        // The lock goes last, and is held: whoever has opened it meanwhile sees that it is the lock no more.
+        for name in names.iter().filter(|name| *name != LOCK) {
+            let _ = self.place.remove(name);
+        }
+        let _ = (self.place.remove(OsStr::new(LOCK)), std::fs::remove_dir(self.place.path()));
+    }
+}
+
+fn is_passing(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(place::PASSING.as_bytes())
+}
+
+/// `None`: the directory has gone meanwhile.
+fn take_lock(place: &Place, make: bool) -> Result<Option<OwnedFd>, RegistryError> {
+    let flags = if make { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDWR };
+    let file = match place.file(OsStr::new(LOCK), flags) {
+        Ok(Some(file)) => file,
+        // Removed with its directory, or there never was one.
+        Ok(None) if make => return Ok(None),
+        Ok(None) => return Err(place.error(Errno::NOENT)),
+        Err(Odd::Errno(e)) => return Err(RegistryError::io(&place.path().join(LOCK), e)),
+        Err(_) => return Err(RegistryError::io(&place.path().join(LOCK), Errno::INVAL)),
+    };
+    // Ends with the lock, or with the name of whoever has it.
+    let mut seen = None;
+    for _ in 0..LOOKS {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(place.is_still(LOCK, file.as_fd()).then_some(file)),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(e) => return Err(place.error(e)),
+        }
+        // Whoever has just taken it may not have said so yet.
+        match owner(place) {
+            Some((pid, Verdict::Same)) => {
+                return Err(RegistryError::new(place.path(), RegistryErrorKind::AlreadyRunning(Some(pid))));
+            }
+            other => seen = other.or(seen),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(RegistryError::new(
+        place.path(),
+        match seen {
+            Some((pid, Verdict::Gone | Verdict::Recycled(_))) => RegistryErrorKind::LockLeft(pid),
+            seen => RegistryErrorKind::AlreadyRunning(seen.map(|(pid, _)| pid)),
+        },
+    ))
+}
+
+/// Who was the last to say in the lock that it has it, and whether it lives.
+fn owner(place: &Place) -> Option<(u32, Verdict)> {
+    let text = place.read(OsStr::new(LOCK)).ok()??;
+    let text = String::from_utf8(text).ok()?;
+    let pid = text.lines().find_map(|line| line.strip_prefix("pid ")?.parse().ok())?;
+    let identity = text.lines().find_map(|line| line.strip_prefix("identity "));
+    let identity = identity.and_then(|line| pidward_core::identity::Identity::parse(line.as_bytes()).ok());
+    let verdict = identity.map_or(Verdict::Unknown(pidward_core::identity::Why::NoMarker), |identity| {
+        // It carries no nonce of ours: its start is all there is to know it by where there are no inodes.
+        match Host::look().verify(&identity, &Names::DEFAULT) {
+            Err(Verdict::Unknown(pidward_core::identity::Why::NoMarker)) => Verdict::Same,
+            verified => crate::identity::of(&verified),
+        }
+    });
+    Some((pid, verdict))
+}
+
+/// Whether a supervisor owns the directory now, as far as it can be told without touching anything.
+fn is_locked(place: &Place) -> Result<bool, RegistryError> {
+    let Ok(Some(file)) = place.file(OsStr::new(LOCK), OFlags::RDONLY) else { return Ok(false) };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(e) => Err(place.error(e)),
+    }
+}
+
+fn say_who(place: &Place, lock: &OwnedFd) -> Result<(), RegistryError> {
+    let identity = Host::look().own(None).map_or_else(|_| String::new(), |own| format!("identity {own}\n"));
+    let text = format!("pid {}\n{identity}", process::id());
+    let mut file = std::fs::File::from(
+        lock.try_clone().map_err(|e| RegistryError::io(place.path(), place::errno_of(&e)))?,
+    );
+    let written = file
+        .rewind()
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.set_len(text.len() as u64));
+    written.map_err(|e| RegistryError::io(&place.path().join(LOCK), place::errno_of(&e)))
+}
+
+/// The installation: as it is written down, or as records have it, or `wanted`, or a new one.
+fn token(place: &Place, wanted: Option<Id128>) -> Result<Id128, RegistryError> {
+    let read = place.read(OsStr::new(TOKEN)).ok().flatten();
+    let read = read.and_then(|text| Id128::parse(text.strip_suffix(b"\n")?));
+    if let Some(id) = read {
+        return Ok(id);
+    }
+    let of_records = || {
+        let records = list::read(place).ok()?;
+        records.into_iter().find_map(|(_, read)| read.ok()?.cookie.map(|run| run.installation))
+    };
+    let known = wanted.or_else(of_records).map_or_else(Id128::random, Ok);
+    let id = known.map_err(|e| RegistryError::io(place.path(), e))?;
+    let written = place.write(TOKEN, format!("{id}\n").as_bytes());
+    written.map_err(|e| RegistryError::io(&place.path().join(TOKEN), place::errno_of(&e)))?;
+    Ok(id)
+}

@@ -1,0 +1,321 @@
+//! What an earlier owner has left: found, judged, and stopped, adopted or reported.
+//!
+//! For each record the process is verified, and whoever carries the nonce of its spawn or is in its leaf is looked for. Whose child has
+//! ended with all of its tree is cleared; of whom it cannot be told is kept and nothing is sent to anybody. Last come those that carry the
+//! run entry of a run that has ended and that no record knows.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    os::unix::process::ExitStatusExt,
+    process::{self, ExitStatus},
+    sync::Arc,
+    time::Duration,
+};
+
+use pidward_core::{
+    Id128, Pid,
+    cgroup::Cgroup,
+    identity::{Process, Verdict, Why},
+    marker::{Carried, Cookie, Run},
+    procfs,
+    record::{Record, State},
+    sweep::{self, Member, Proof, Scope},
+};
+
+use super::{
+    Action, Adopted, Inner, Leftover, Listed, Policy, Reconciled, Reconciliation, Registry, RegistryError,
+    is_passing,
+    list::read,
+    tree::{leaf_of, one_of_many},
+    written::Written,
+};
+use crate::{
+    carriers::Looks,
+    identity::Found,
+    leaves,
+    markers::MarkerNames,
+    members,
+    say::say,
+    spawner::{Ground, lock},
+    stop::{Climbs, KILL_LIMIT},
+};
+
+impl Registry {
+    /// Finds what earlier owners of the directory have left: gives whoever lives to `decide`, and carries that out, all stops at once
+    /// within the same `grace`. Children of spawners that use this registry now are not touched, nor is the caller or a process above it.
+    ///
+    /// Blocks for grace + kill limit at most, and twice that where somebody without a record must be stopped.
+    ///
+    /// # Errors
+    /// The directory cannot be read. In a forked copy of the program nothing is done (`EPERM`).
+    pub fn reconcile(
+        &self,
+        grace: Duration,
+        mut decide: impl FnMut(Leftover<'_>) -> Policy,
+    ) -> Result<Reconciliation, RegistryError> {
+        let inner = &self.inner;
+        if !inner.is_ours() {
+            return Err(inner.place.error(rustix::io::Errno::PERM));
+        }
+        let ground = Ground::of_spawner(self.names.clone(), Some(inner.installation));
+        let ground =
+            Arc::new(ground.map_err(|e| RegistryError::io(inner.place.path(), super::place::errno_of(&e)))?);
+        inner.reconcile(&ground, grace, &mut decide)
+    }
+
+    /// The names of the variables that children carry, where they are not the default ones.
+    #[must_use]
+    pub fn markers(self, names: MarkerNames) -> Registry {
+        Registry { names, ..self }
+    }
+}
+
+/// One record on the way.
+struct Case {
+    record: Listed,
+    verdict: Verdict,
+    process: Option<Process>,
+    leaf: Option<Cgroup>,
+}
+
+impl Inner {
+    fn reconcile(
+        self: &Arc<Self>,
+        ground: &Arc<Ground>,
+        grace: Duration,
+        decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
+    ) -> Result<Reconciliation, RegistryError> {
+        let mut done = Reconciliation::default();
+        let mut cases = Vec::new();
+        for (name, read) in read(&self.place)? {
+            match read {
+                Ok(record) if self.is_used(record.nonce) => {}
+                Ok(record) => cases.push(Case::of(ground, Listed::new(record))),
+                Err(why) => done.odd.push((self.place.path().join(name), why.to_string())),
+            }
+        }
+        self.remove_torn_writes();
+        let (mut looks, mut stopping) = (Looks::new(), Vec::new());
+        let mut homes = BTreeSet::new();
+        for case in cases {
+            homes.extend(case.record.cgroup().and_then(|leaf| Some(leaf.parent()?.parent()?.to_owned())));
+            if !case.is_left(ground, self.installation, &mut looks) {
+                done.children.push(self.settle(case));
+                continue;
+            }
+            match (decide(Leftover::Child(&case.record, case.verdict)), &case.process) {
+                (Policy::Stop, _) => stopping.push(case),
+                (Policy::Adopt, Some(_)) => done.children.push(self.adopt(ground, case)),
+                _ => done.children.push(case.done(Action::Reported)),
+            }
+        }
+        done.children.extend(self.stop_all(ground, stopping, grace));
+        self.sweep(ground, grace, decide, &mut done);
+        for home in homes {
+            leaves::sweep_path(&home, ground);
+        }
+        Ok(done)
+    }
+
+    /// What an owner that was killed was just writing. What it was to replace is there.
+    fn remove_torn_writes(&self) {
+        for name in self.place.names().unwrap_or_default() {
+            if is_passing(&name) {
+                let _ = self.place.remove(&name);
+            }
+        }
+    }
+
+    /// Of whom nobody lives who could be told: cleared or kept.
+    fn settle(&self, case: Case) -> Reconciled {
+        if case.is_unclear(self.installation) {
+            return case.done(Action::Kept);
+        }
+        self.clear_record(&case.record);
+        let status = case.record.record().status.map(ExitStatus::from_raw);
+        case.done(Action::Cleared(status))
+    }
+
+    fn clear_record(&self, record: &Listed) {
+        self.remove(record.nonce());
+        if let Some(leaf) = record.cgroup() {
+            // Where somebody lives in it, it stays.
+            let _ = std::fs::remove_dir(leaf);
+        }
+    }
+
+    fn adopt(self: &Arc<Self>, ground: &Arc<Ground>, mut case: Case) -> Reconciled {
+        match case.process.take() {
+            Some(process) => {
+                let written = Written::of(self, Box::new(case.record.record().clone()));
+                let adopted = Adopted::new(Arc::clone(ground), process, case.record.clone(), written);
+                case.done(Action::Adopted(adopted))
+            }
+            None => case.done(Action::Reported),
+        }
+    }
+
+    /// All at once, each on its own ladder.
+    fn stop_all(&self, ground: &Ground, cases: Vec<Case>, grace: Duration) -> Vec<Reconciled> {
+        if cases.is_empty() {
+            return Vec::new();
+        }
+        for case in &cases {
+            self.note_stopping(&case.record);
+        }
+        let mut rest = Vec::new();
+        let installation = self.installation;
+        let found = cases.into_iter().map(|mut case| {
+            let (process, leaf) = (case.process.take(), case.leaf.take());
+            let kin = one_of_many(ground, case.record.record(), installation, process.is_some());
+            rest.push(case);
+            Found::of_record(kin, process, leaf, true)
+        });
+        let found: Vec<Found<'_>> = found.collect();
+        let stopped = Climbs::new(found.into_iter(), grace).run().children;
+        let reconciled = rest.into_iter().zip(stopped).map(|(case, stopped)| {
+            if stopped.survivors.is_empty() {
+                self.clear_record(&case.record);
+            }
+            case.done(Action::Stopped(stopped))
+        });
+        reconciled.collect()
+    }
+
+    fn note_stopping(&self, listed: &Listed) {
+        let record = Record { state: State::Stopping, ..listed.record().clone() };
+        if record.born.is_some()
+            && let Err(e) = self.save(&record)
+        {
+            say!(warn, "the record {} is not up to date: {e}", record.nonce);
+        }
+    }
+
+    /// Whoever carries an entry of a run that has ended and is of no record that stays.
+    fn sweep(
+        &self,
+        ground: &Ground,
+        grace: Duration,
+        decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
+        done: &mut Reconciliation,
+    ) {
+        let (host, names) = (ground.host(), ground.names());
+        let (scope, proof) = (Scope::Since(0), Proof::Installation(self.installation));
+        let spared: HashSet<Id128> = done.children.iter().filter_map(Reconciled::spared).collect();
+        let above = above();
+        let runs = lock(&self.runs).clone();
+        let of_living_run = |pid: Pid| {
+            runs.iter().any(|run| sweep::one(&host, &names, pid, Proof::Cookie(Cookie::Run(*run))).is_some())
+        };
+        let is_stray = |pid: Pid, carried: &Carried| {
+            !carried.nonce.is_some_and(|nonce| spared.contains(&nonce) || self.is_used(nonce))
+                && !above.contains(&pid)
+                && !of_living_run(pid)
+        };
+        let list = || {
+            let mut found = Vec::new();
+            let seen = sweep::each(&host, &names, scope, proof, |member| match member {
+                Member::Ours(process, _, carried) if is_stray(process.pid(), &carried) => {
+                    found.push(members::survivor(process.pid()));
+                }
+                _ => {}
+            });
+            if let Err(e) = seen {
+                say!(warn, "whoever has no record cannot be looked for, and may live on: {e:?}");
+            }
+            found
+        };
+        let known: HashSet<u32> = done.children.iter().flat_map(Reconciled::survivors).collect();
+        let found = list();
+        if found.iter().all(|stray| known.contains(&stray.pid)) {
+            return;
+        }
+        if decide(Leftover::Strays) != Policy::Stop {
+            done.strays = found;
+            return;
+        }
+        let mut stopped = HashSet::new();
+        let ended =
+            sweep::end_all(&host, &names, scope, proof, None, (grace, KILL_LIMIT), |process, carried| {
+                let take = !known.contains(&process.pid().get()) && is_stray(process.pid(), carried);
+                if take {
+                    stopped.insert(process.pid());
+                }
+                take
+            });
+        if ended != Ok(true) {
+            done.strays = list();
+            done.strays.retain(|stray| !known.contains(&stray.pid));
+        }
+        done.strays_stopped = stopped.len().saturating_sub(done.strays.len());
+    }
+}
+
+impl Case {
+    fn of(ground: &Ground, record: Listed) -> Case {
+        let verified = match record.record().identity() {
+            Some(identity) => ground.verify(&identity),
+            None => Err(Verdict::Gone),
+        };
+        let leaf = leaf_of(record.record());
+        let (process, verdict) = match verified {
+            Ok(process) => (Some(process), Verdict::Same),
+            Err(verdict) => (None, verdict),
+        };
+        Case { record, verdict, process, leaf }
+    }
+
+    fn done(self, action: Action) -> Reconciled {
+        Reconciled { record: self.record, verdict: self.verdict, action }
+    }
+
+    /// Whether it cannot be said that it has ended.
+    fn is_unclear(&self, installation: Id128) -> bool {
+        match self.verdict {
+            Verdict::NotOurs(Why::OtherBoot) => false,
+            // Of no use to look for what its tree carries.
+            _ if !Run::spawned(installation, self.record.nonce()) => true,
+            Verdict::Gone | Verdict::Recycled(_) => self.is_group_taken(),
+            // The number is somebody's who cannot be it.
+            Verdict::NotOurs(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Whether a group of the child's number is left though nobody has the number: it was its group, and who is in it shows nothing.
+    fn is_group_taken(&self) -> bool {
+        let pgid = self.record.record().born.and_then(|born| born.pgid);
+        let Some(pgid) = pgid.filter(|_| self.verdict == Verdict::Gone) else { return false };
+        let (ours, unproven) = members::members(&Ground::default(), pgid, Proof::Nonce(self.record.nonce()));
+        !(ours.is_empty() && unproven.is_empty())
+    }
+
+    /// Whether it, or anybody of its tree, lives.
+    fn is_left(&self, ground: &Ground, installation: Id128, looks: &mut Looks) -> bool {
+        if !Run::spawned(installation, self.record.nonce())
+            || self.verdict == Verdict::NotOurs(Why::OtherBoot)
+        {
+            return false;
+        }
+        if self.process.is_some() {
+            return true;
+        }
+        if matches!(self.verdict, Verdict::Unknown(_)) {
+            return false;
+        }
+        let populated = self.leaf.as_ref().is_some_and(|leaf| leaf.is_populated() == Ok(true));
+        let kin = one_of_many(ground, self.record.record(), installation, false);
+        populated || !looks.left(kin, None, &[]).0.is_empty()
+    }
+}
+
+/// The caller and all processes above it.
+fn above() -> HashSet<Pid> {
+    let mut above = HashSet::new();
+    let mut next = Pid::new(process::id());
+    // Ends at the first process, or where a number has come back.
+    while let Some(pid) = next.filter(|pid| above.insert(*pid)) {
+        next = procfs::stat(pid).ok().and_then(|stat| Pid::new(stat.ppid));
+    }
+    above
+}

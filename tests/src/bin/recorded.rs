@@ -1,0 +1,76 @@
+//! A supervisor with a registry and without a guard: starts trees, and then does as it is told.
+//!
+//! `recorded DIR BOARD WHAT KIND…` opens the registry `DIR`, writes `owner PID` to the board (or `refused LINE`, and ends with 3), and
+//! then, for `WHAT`
+//! - `wait`: starts the fixture `tree` with `BOARD KIND…` as the agent `one`, on its main thread, writes `supervisor PID` and stays;
+//! - `survive`: the same, with a tree that survives it;
+//! - `stop`: the same; then stops the tree, and writes `stopped 0`;
+//! - `end`: the same, waits for the end of the first of the tree, writes `ended CODE` and ends;
+//! - `many:N`: starts `N` times `sleep` as tasks, writes `many N` and stays.
+
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use pidward::{ChildKind, Command, Registry, Spawner};
+use pidward_tests::os;
+
+fn own_dir() -> PathBuf {
+    std::env::current_exe().expect("its path").parent().expect("a directory").to_owned()
+}
+
+fn say(board: &Path, line: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(board).expect("the board");
+    file.write_all(format!("{line}\n").as_bytes()).expect("the board takes a line");
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, board, what, kinds @ ..] = &args[..] else { panic!("recorded DIR BOARD WHAT KIND...") };
+    let board = Path::new(board);
+    let registry = match Registry::open(dir) {
+        Ok(registry) => registry,
+        Err(e) => {
+            say(board, &format!("refused {e}"));
+            std::process::exit(3);
+        }
+    };
+    let spawner = Spawner::builder().guard(false).registry(registry).build().expect("a spawner");
+    say(board, &format!("owner {}", std::process::id()));
+    let (what, number) = what.split_once(':').unwrap_or((what, "0"));
+    if what == "many" {
+        for at in 0..number.parse::<u32>().expect("a number") {
+            let mut cmd = Command::new("sleep");
+            let name = format!("sleeper-{at}").parse().expect("a name");
+            spawner.spawn_supervised(cmd_of(cmd.arg("1000").service(&name))).expect("a child");
+        }
+        say(board, &format!("many {number}"));
+        os::sleep_for_ever();
+    }
+    let mut tree = Command::new(own_dir().join("tree"));
+    tree.arg(board).args(kinds).survives_supervisor(what == "survive");
+    tree.kind(ChildKind::Agent).service(&"one".parse().expect("a name"));
+    let mut child = spawner.spawn_on_this_thread(&tree).expect("a tree");
+    say(board, &format!("supervisor {}", std::process::id()));
+    match what {
+        "stop" => {
+            let report = child.stop(Duration::from_millis(100));
+            assert!(report.is_complete(), "{report:?}");
+            say(board, "stopped 0");
+        }
+        "end" => {
+            let status = child.wait().expect("its end");
+            say(board, &format!("ended {}", status.code().unwrap_or(-1)));
+            return;
+        }
+        _ => {}
+    }
+    os::sleep_for_ever();
+}
+
+fn cmd_of(cmd: &mut Command) -> Command {
+    std::mem::replace(cmd, Command::new(""))
+}
