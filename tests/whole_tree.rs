@@ -2,25 +2,13 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    process::Stdio,
     time::{Duration, Instant},
 };
 
 use pidward::{CgroupPlace, Child, Command, Rung, Spawner, StopOwned};
 use pidward_tests::{
-    announce::Board,
-    cgroup::Place,
-    child::Again,
-    command,
-    files::TempDir,
-    fixture, in_child,
-    leftovers::NoLeftovers,
-    need, os,
-    place::{self, Hide, NOBODY},
-    proc,
-    rounds::rounds,
-    skip, this_test,
+    announce::Board, cgroup::Place, command, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need,
+    os, proc, rounds::rounds, skip,
 };
 
 const SHORT: Duration = Duration::from_millis(500);
@@ -289,69 +277,4 @@ fn under_the_command_who_has_lost_everything_ends_too_without_a_leaf() {
         run.wait().expect("its end");
         proc::eventually("it has ended", || proc::has_ended(bare) && guard.left().is_empty());
     }
-}
-
-#[test]
-fn a_stop_that_could_not_look_does_not_call_anything_proven_and_sees_again_later() {
-    in_child!();
-    let guard = NoLeftovers::alone();
-    let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
-    // SAFETY: reads one rlimit.
-    os::check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }.into())
-        .expect("a lower limit");
-    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
-    let dir = TempDir::new();
-    let [first, second] = ["first", "second"].map(|name| {
-        let board = Board::at(dir.at(name));
-        let mut cmd = Command::new(fixture!("tree"));
-        cmd.arg(board.path()).arg("daemon").env(guard.token().0, guard.token().1);
-        let child = spawner.spawn(&cmd).expect("a tree");
-        board.wait_for("ready");
-        (child, board.wait_for_pid("daemon"))
-    });
-    let ((mut first, away), (second, _)) = (first, second);
-    let mut full: Vec<fs::File> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
-    // As many as a look at /proc itself takes, and one process less.
-    full.truncate(full.len() - 2);
-    second.identity().expect_err("no descriptor for it");
-    let report = first.stop(SHORT);
-    assert!(!report.children[0].proven, "{report:?}");
-    drop(full);
-    second.identity().expect("there are descriptors again");
-    assert!(!proc::has_ended(away), "else the look was good");
-    let report = first.stop(SHORT);
-    assert!(report.children[0].proven && proc::has_ended(away), "{report:?}");
-    assert!(spawner.shutdown(SHORT).is_complete());
-}
-
-/// Whom nobody may look at is no descendant that was missed: neither one whose environ is closed, nor one whose whole directory is.
-#[test]
-fn processes_of_another_user_do_not_keep_a_stop_from_being_proven() {
-    const HIDES: &str = "PIDWARD_TEST_HIDES";
-    need!(os::is_root() && skip::has_namespaces(), "needs-namespaces");
-    let Some(hides) = std::env::var_os(HIDES) else {
-        for hides in ["no", "yes"] {
-            Again::of(&this_test!()).env(HIDES, hides).in_pid_namespace().run().check();
-        }
-        return;
-    };
-    let guard = NoLeftovers::new();
-    let mut roots = guard.command("sh");
-    // Its child is made after the spawner: its start does not tell it from a descendant.
-    roots.args(["-c", "read go; sleep 1000 & echo; read end; kill $!; wait"]);
-    let mut roots = roots.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
-    if hides == "yes" {
-        place::hide_processes(Hide::Contents);
-    }
-    place::become_user(NOBODY);
-    let spawner = Spawner::new().expect("a spawner");
-    let mut cmd = Command::new("sleep");
-    let mut child = spawner.spawn(cmd.arg("1000").env(guard.token().0, guard.token().1)).expect("sleep");
-    let input = roots.stdin.as_mut().expect("piped");
-    input.write_all(b"\n").expect("it reads");
-    roots.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("its child is there");
-    let report = child.stop(LONG);
-    assert!(report.is_complete() && report.children[0].proven, "{report:?}");
-    drop(roots.stdin.take());
-    assert!(roots.wait().expect("its end").code().is_some());
 }
