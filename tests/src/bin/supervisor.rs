@@ -6,7 +6,8 @@
 //! - `here`: as `wait`, with the tree started on its main thread;
 //! - `exit`, `panic`, `abort`: ends so, without a drop;
 //! - `exec`: becomes `sleep`;
-//! - `drop`: shuts the spawner down, writes `shut 0` and stays (this and the ends above wait for the line `go` on the board);
+//! - `close`: closes all descriptors from 3 up, writes `closed 0` and stays;
+//! - `drop`: shuts the spawner down, writes `shut 0` and stays (this, `close` and the ends above wait for the line `go` on the board);
 //! - `rewrite:N`: touches N MiB before it starts the spawner, and writes to all of them again before it stays;
 //! - `eat:N`: as `wait`, and touches N MiB for each line of its input before it answers;
 //! - `survive`: as `wait`, with a tree that survives it; writes `identity LINE` first;
@@ -16,7 +17,7 @@ use std::{
     fs::OpenOptions,
     io::{BufRead, Write},
     net::TcpListener,
-    os::unix::process::CommandExt,
+    os::{fd::AsRawFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,6 +37,20 @@ fn say(board: &Path, line: &str) {
 fn become_sleep() -> ! {
     let error = std::process::Command::new("sleep").arg("1000").exec();
     panic!("{error}")
+}
+
+/// As daemons do that know nothing of libraries beneath them.
+fn close_all(board: &Path) -> ! {
+    // The word goes by a number that stays: a new file would get that of one which others take for theirs.
+    let file = OpenOptions::new().append(true).open(board).expect("the board");
+    // SAFETY: takes numbers only; the output of this program is nobody else's.
+    os::check(unsafe { libc::dup2(file.as_raw_fd(), 1) }.into()).expect("a copy");
+    // SAFETY: what is lost is the very thing that is tried; nothing is dropped any more.
+    os::check(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }).expect("none is open");
+    let word = b"closed 0\n";
+    // SAFETY: reads these bytes.
+    os::check(unsafe { libc::write(1, word.as_ptr().cast(), word.len()) } as libc::c_long).expect("a line");
+    os::sleep_for_ever()
 }
 
 fn main() {
@@ -64,7 +79,7 @@ fn main() {
     }
     say(board, &format!("supervisor {}", std::process::id()));
     match what {
-        "exit" | "panic" | "abort" | "exec" | "drop" => {
+        "exit" | "panic" | "abort" | "exec" | "close" | "drop" => {
             // Its word is on the board when all of the tree stands.
             proc::eventually("the tree", || {
                 std::fs::read_to_string(board).is_ok_and(|text| text.contains("\ngo\n"))
@@ -74,6 +89,7 @@ fn main() {
                 "panic" => panic!("as told"),
                 "abort" => std::process::abort(),
                 "exec" => become_sleep(),
+                "close" => close_all(board),
                 _ => assert!(spawner.shutdown(grace).is_complete()),
             }
             say(board, "shut 0");
