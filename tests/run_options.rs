@@ -176,7 +176,7 @@ fn a_user_by_name_brings_its_groups() {
 #[test]
 fn bad_input_is_one_line_that_names_the_argument() {
     let guard = NoLeftovers::new();
-    let rows: [(&[&str], i32, &[&str]); 24] = [
+    let rows: [(&[&str], i32, &[&str]); 25] = [
         (&["run"], 125, &["program", "--"]),
         (&["run", "--"], 125, &["program"]),
         (&["run", "true"], 125, &["'true'", "'--'"]),
@@ -198,6 +198,7 @@ fn bad_input_is_one_line_that_names_the_argument() {
         (&["run", "--chdir", "/no/such", "--", "true"], 125, &["/no/such", "working directory"]),
         (&["run", "--log", "loud", "--", "true"], 125, &["--log", "debug"]),
         (&["run", "--nmae", "x", "--", "true"], 125, &["--nmae", "--name"]),
+        (&["run", "--outer", "999999999", "--", "true"], 125, &["--outer", "pidward itself"]),
         (&["doctor", "--jsno"], 2, &["--jsno", "--json"]),
         (&["docter"], 2, &["docter", "doctor"]),
         (&[], 2, &["run", "doctor"]),
