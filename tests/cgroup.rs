@@ -105,7 +105,7 @@ fn a_killed_supervisor_leaves_neither_the_bare_nor_the_groups() {
     need!(Place::new().is_some(), "needs-cgroup2");
     in_child!(|again| again.limit(Duration::from_secs(900)));
     let mut took = Vec::new();
-    for _ in 0..rounds(3, 200) {
+    for round in 0..rounds(4, 200) {
         let guard = NoLeftovers::alone();
         let place = Place::new().expect("as above");
         let dir = TempDir::new();
@@ -117,7 +117,9 @@ fn a_killed_supervisor_leaves_neither_the_bare_nor_the_groups() {
         board.wait_for("ready");
         board.wait_for("storm");
         let bare = bare(&board);
-        run.kill().expect("it lives");
+        // The outer process, whose end the inner one sees; or that one, and nobody is left but its guard.
+        let killed = if round % 2 == 0 { run.id() } else { command::inner_of(run.id()) };
+        command::signal(killed, libc::SIGKILL);
         run.wait().expect("ours");
         let began = Instant::now();
         proc::eventually("nobody is left", || guard.left().is_empty() && proc::has_ended(bare));
@@ -137,6 +139,8 @@ fn what_only_looks_like_a_cgroup_is_refused_and_all_else_works() {
     fs::write(dir.at("cgroup.procs"), "").expect("a file");
     let refused = Spawner::builder().cgroup(CgroupPlace::At(dir.at(""))).build().expect_err("a directory");
     assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput, "{refused}");
+    // Not because something is missing in what was made there: nothing is tried in what is no cgroup.
+    assert!(refused.to_string().contains("no cgroup v2 file system"), "{refused}");
     let output = command::finish(&mut command::run(&guard, &["--cgroup", "/proc"], &["true"]));
     assert_eq!(command::code(&output), 125);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -153,6 +157,51 @@ fn what_only_looks_like_a_cgroup_is_refused_and_all_else_works() {
     let error = spawner.spawn(cmd.process_limit(5)).expect_err("no leaf, no limit");
     assert_eq!(error.kind(), SpawnErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("leaf"), "{error}");
+}
+
+#[test]
+fn a_deaf_one_that_only_the_leaf_shows_is_waited_for_and_gets_sigkill() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = place.spawner();
+    let dir = TempDir::new();
+    let board = Board::at(dir.at("board"));
+    let script = "env -i /usr/bin/setsid /bin/sh -c 'trap \"\" TERM; echo bare $$ >>$0; exec /bin/sleep 1000' \"$0\" & \
+                  exec sleep 1000";
+    let mut child = spawner.spawn(guard.shell(script).arg(board.path())).expect("a shell");
+    let bare = board.wait_for_pid("bare");
+    guard.watch(bare);
+    proc::eventually("exec", || proc::cmdline(bare) == "/bin/sleep 1000");
+    let report = child.stop(SHORT);
+    assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
+    assert!(proc::has_ended(bare), "{report:?}");
+}
+
+#[test]
+fn a_leaf_that_is_busy_when_the_handle_goes_is_removed_when_it_is_not() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let spawner = place.spawner();
+    // A grandchild that ends with the input.
+    let mut cmd = guard.shell("exec 3<&0; cat <&3 & exit 0");
+    let mut child = spawner.spawn(cmd.stdin(pidward::Stdio::piped())).expect("a shell");
+    let input = child.stdin.take().expect("piped");
+    assert!(child.wait().expect("its end").success());
+    let run = place.below().pop().expect("the run's group");
+    let leaf = groups(&run).pop().expect("the leaf");
+    drop(child);
+    assert!(leaf.exists() && guard.left().len() == 1, "somebody is in it: {:?}", guard.left());
+    let began = Instant::now();
+    drop(input);
+    proc::eventually("the leaf is gone", || !leaf.exists());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(run.exists(), "the spawner is there still");
+    drop(spawner);
+    assert_eq!(place.below(), [] as [PathBuf; 0], "nothing stays");
 }
 
 #[test]

@@ -1,6 +1,20 @@
-use std::{string::String, vec::Vec};
+use std::{
+    env, format, fs,
+    io::Write,
+    process,
+    string::{String, ToString},
+    thread,
+    time::Duration,
+    vec::Vec,
+};
 
-use super::{Mount, own_path, unescaped, value};
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags},
+    io::ioctl_fionread,
+};
+
+use super::{Cgroup, Mount, own_path, unescaped, value};
+use crate::procfs::Proc;
 
 #[test]
 fn the_path_of_the_v2_tree_is_the_one_without_controllers() {
@@ -78,4 +92,36 @@ fn a_key_counts_only_as_a_whole_line_with_a_number() {
     ] {
         assert_eq!(value(text, key), None, "{}", text.escape_ascii());
     }
+}
+
+/// Between the look at the list and the one at the process its number may have become somebody else's.
+#[test]
+fn who_is_not_listed_any_more_when_it_is_pinned_is_no_member() {
+    let place = env::temp_dir().join(format!("pidward-members-{}", process::id()));
+    fs::create_dir(&place).unwrap();
+    let list = place.join("cgroup.procs");
+    rustix::fs::mknodat(CWD, &list, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let dir = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let (group, proc) = (Cgroup(dir.into()), Proc::open().unwrap());
+    let own = process::id().to_string();
+    // Who reads the list gets the one text at first, and the other when it opens the list again.
+    let members = |texts: [&str; 2]| {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut file = fs::OpenOptions::new().write(true).open(&list).unwrap();
+                for text in texts {
+                    file.write_all(format!("{text}\n").as_bytes()).unwrap();
+                    while ioctl_fionread(&file).unwrap() > 0 {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+            let mut seen = Vec::new();
+            group.members(&proc, |process, _| seen.push(process.pid().to_string()));
+            seen
+        })
+    };
+    assert_eq!(members([&own, &own]).len(), 1);
+    assert_eq!(members([&own, "1"]), [] as [String; 0]);
+    fs::remove_dir_all(&place).unwrap();
 }
