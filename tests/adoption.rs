@@ -2,12 +2,23 @@
 
 use std::{
     collections::BTreeMap,
-    process,
+    io::{BufRead, BufReader, Lines, Write},
+    process, thread,
     time::{Duration, Instant},
 };
 
-use pidward::{Command, NodeId, Reaped, Reaper, Spawner, Stdio};
-use pidward_tests::{in_child, leftovers::NoLeftovers, need, os, proc, rounds::rounds, skip};
+use pidward::{Child, ChildStdout, Command, NodeId, Reaped, Reaper, Spawner, Stdio};
+use pidward_tests::{
+    cgroup::Place,
+    fixture,
+    hung::{At, HungProgram, Interrupt},
+    in_child,
+    leftovers::NoLeftovers,
+    need, os, proc,
+    rounds::rounds,
+    seccomp::Filter,
+    skip,
+};
 
 fn zombies() -> Vec<u32> {
     let own = process::id();
@@ -81,7 +92,7 @@ fn a_host_that_waits_for_everybody_costs_a_status_at_most_and_no_time() {
             .sum::<Duration>()
     };
     let before = cpu();
-    std::thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(2));
     let used = cpu() - before;
     assert!(used < Duration::from_millis(50), "{used:?} in two seconds");
 }
@@ -127,6 +138,87 @@ fn orphans_are_reaped_where_they_prove_to_be_ours() {
     assert_eq!(zombies(), [own.id()]);
     assert_eq!(own.wait().expect("its own status").code(), Some(5));
     assert!(living.stop(Duration::from_secs(5)).is_complete());
+}
+
+/// Makes orphans that end at once, and that the next look of a spawner takes away.
+struct Maker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Maker {
+    fn new(spawner: &Spawner, guard: &NoLeftovers) -> Maker {
+        let mut cmd = guard.shell("while read line; do (sh -c 'echo $$' & exit 0); done");
+        let mut child = spawner.spawn(cmd.stdin(Stdio::piped()).stdout(Stdio::piped())).expect("a child");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Maker { child, lines }
+    }
+
+    /// Returns after a look that began after the call did: the second orphan is of that one.
+    fn wait_for_a_look(&mut self) {
+        for _ in 0..2 {
+            self.child.stdin.as_mut().expect("piped").write_all(b"\n").expect("it reads");
+            let orphan = self.lines.next().expect("a line").expect("text").parse().expect("a pid");
+            proc::eventually("the orphan was taken away", || proc::state(orphan).is_none());
+        }
+    }
+}
+
+/// The group flag of `pidfd_send_signal` as kernels below 6.9 answer it: nothing but the zombie of its leader keeps the number of a group
+/// from being given away.
+fn without_group_flag() {
+    let flags = u64::from(u32::MAX);
+    Filter::new().errno_if(libc::SYS_pidfd_send_signal, 3, flags, 4, libc::EINVAL).install();
+}
+
+#[test]
+fn the_zombie_of_a_leader_that_keeps_its_groups_number_is_no_orphan() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    without_group_flag();
+    let spawner = Spawner::builder().subreaper(true).build().expect("a spawner");
+    let mut cmd = guard.shell("(trap '' TERM; exec sleep 1000) & read line; exit 4");
+    let mut leader = spawner.spawn(cmd.stdin(Stdio::piped())).expect("a child");
+    let mut maker = Maker::new(&spawner, &guard);
+    // It is seen while it lives, and when it has ended.
+    maker.wait_for_a_look();
+    drop(leader.stdin.take());
+    assert_eq!(leader.wait().expect("its end").code(), Some(4));
+    maker.wait_for_a_look();
+    assert_eq!(proc::state(leader.id()), Some('Z'), "it keeps the number");
+    for child in [&mut leader, &mut maker.child] {
+        assert!(child.stop(Duration::ZERO).is_complete());
+    }
+}
+
+/// A child that hangs in its exec is in its leaf, and on nobody's list.
+#[test]
+fn who_was_seen_before_its_spawn_was_over_is_no_orphan() {
+    need!(skip::has_fuse(), "needs-fuse");
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let place = Place::new().expect("as above");
+    let mut program =
+        HungProgram::start(fixture!("hungfs"), At::Open, Interrupt::Answered).expect("a file system");
+    without_group_flag();
+    let spawner = Spawner::builder().subreaper(true).cgroup(place.at()).build().expect("a spawner");
+    let mut maker = Maker::new(&spawner, &guard);
+    let mut cmd = Command::new(program.path());
+    cmd.env(guard.token().0, guard.token().1);
+    let mut child = thread::scope(|scope| {
+        let spawn = scope.spawn(|| spawner.spawn(&cmd));
+        program.wait_hung().expect("somebody hangs");
+        maker.wait_for_a_look();
+        program.serve().expect("it hangs");
+        spawn.join().expect("no panic").expect("a child")
+    });
+    assert_eq!(child.wait().expect("its end").code(), Some(7));
+    maker.wait_for_a_look();
+    assert_eq!(proc::state(child.id()), Some('Z'), "it keeps the number");
+    for child in [&mut child, &mut maker.child] {
+        assert!(child.stop(Duration::ZERO).is_complete());
+    }
 }
 
 #[test]

@@ -21,24 +21,21 @@ use super::{guard::LOOK, queue::lock, shared::Shared};
 use crate::say::say;
 
 #[derive(Debug, Default)]
-pub(super) struct Orphans(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    looked: Option<Instant>,
-    /// Those that have proved to be ours, by pid, with their start.
-    ours: HashMap<Pid, u64>,
+pub(super) struct Orphans {
+    looked: Mutex<Option<Instant>>,
+    /// Those that have proved to be ours, by pid, with their start. A child that is not yet on the spawner's list looks like one.
+    ours: Mutex<HashMap<Pid, u64>>,
 }
 
 impl Orphans {
     /// Looks at most once a second, since it reads all of `/proc`. How long until it must be looked again.
     pub(super) fn look(&self, shared: &Shared) -> Duration {
-        let mut state = lock(&self.0);
-        let left = state.looked.map_or(Duration::ZERO, |looked| LOOK.saturating_sub(looked.elapsed()));
+        let mut last = lock(&self.looked);
+        let left = last.map_or(Duration::ZERO, |looked| LOOK.saturating_sub(looked.elapsed()));
         if !left.is_zero() {
             return left;
         }
-        state.looked = Some(Instant::now());
+        *last = Some(Instant::now());
         let (ground, host) = (&shared.ground, shared.ground.host());
         let Ok(proc) = host.proc() else { return LOOK };
         let children = shared.children();
@@ -51,8 +48,9 @@ impl Orphans {
         if let Some(home) = &shared.home {
             home.group().members(proc, |process, _| in_leaves.push(process.pid()));
         }
-        let ours = &mut state.ours;
         let looked = proc.pids(|pid| {
+            // From before it is looked at: a child that ends is forgotten before or after this, and not in between.
+            let mut ours = lock(&self.ours);
             let Ok(dir) = proc.listed(pid) else { return true };
             let Some(stat) = dir.stat().ok().filter(|stat| stat.ppid == process::id()) else { return true };
             let known = ours.get(&pid) == Some(&stat.start_ticks);
@@ -77,5 +75,10 @@ impl Orphans {
             say!(debug, "orphans: {e:?}");
         }
         LOOK
+    }
+
+    /// A child has ended, and its status is its owner's. Before it goes off the spawner's list.
+    pub(super) fn forget(&self, child: Pid) {
+        lock(&self.ours).remove(&child);
     }
 }

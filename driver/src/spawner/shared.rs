@@ -185,6 +185,7 @@ impl Shared {
                 // It may never have been added.
                 let _ = epoll::delete(&self.epoll, pidfd);
             }
+            self.orphans.forget(entry.pid());
             lock(&self.children).remove(&entry.key);
             let mut ended = lock(&self.ended);
             ended.extend(entry.about.nonce);
