@@ -10,7 +10,11 @@ use std::{
 };
 
 use pidward::{Child, ChildState, Command, Signal, SpawnErrorKind, Spawner, Stdio};
-use pidward_tests::{in_child, leftovers::NoLeftovers, proc, rounds::rounds};
+use pidward_core::{
+    Pid,
+    reap::{Change, Target, next_stop},
+};
+use pidward_tests::{in_child, leftovers::NoLeftovers, os, proc, rounds::rounds, seccomp::Filter};
 
 /// Those of these children of ours that nobody has reaped.
 fn zombies(pids: &[u32]) -> Vec<u32> {
@@ -282,7 +286,7 @@ fn where_nobody_may_wait_an_end_is_seen_and_its_status_is_lost() {
     // The spawner's launcher has waited for its probe by now.
     let mut first = spawner.spawn(&guard.shell("exit 3")).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(3));
-    pidward_tests::seccomp::Filter::new().errno(libc::SYS_waitid, libc::ENOSYS).install();
+    Filter::new().errno(libc::SYS_waitid, libc::ENOSYS).install();
     let mut child = spawner.spawn(&guard.shell("exit 3")).unwrap();
     let began = Instant::now();
     child.wait().expect_err("no status is to be had");
@@ -292,4 +296,25 @@ fn where_nobody_may_wait_an_end_is_seen_and_its_status_is_lost() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // No guard's end may be waited for either.
     std::mem::forget(spawner);
+}
+
+/// Stops are asked for when there is no end, and to who asks for stops a zombie is no child. Here the kernel says of every end that there
+/// is none yet: as when it comes between the two questions.
+#[test]
+fn who_ends_between_two_questions_is_not_taken_for_somebody_elses() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let mut child = guard.command("/bin/sh").args(["-c", "exit 7"]).spawn().expect("a shell");
+    let (pid, pidfd) = (Pid::new(child.id()).expect("a pid"), os::pidfd(child.id()).expect("a pidfd"));
+    proc::eventually("it has ended", || proc::state(child.id()) == Some('Z'));
+    let ways = [Target::Pidfd(pidfd.as_fd()), Target::Pid(pid)];
+    for way in ways {
+        assert!(matches!(next_stop(way), Ok(Some(Change::Ended(_)))), "{way:?}");
+    }
+    let end = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG | libc::__WALL;
+    Filter::new().errno_if(libc::SYS_waitid, 3, u64::MAX, u64::from(end as u32), 0).install();
+    for way in ways {
+        assert_eq!(next_stop(way), Ok(None), "{way:?}: whoever asks again is told");
+    }
+    assert_eq!(child.wait().expect("its status").code(), Some(7));
 }

@@ -1,16 +1,20 @@
 //! Numbers that have become somebody else's: a leader's, a group's, a thread's, our own, within the same tick. The stranger takes down
 //! every signal and must have none, whatever is asked of old handles and old records.
 
-use std::{fs, io::Write, sync::mpsc, time::Duration};
+use std::{fs, io::Write, path::Path, sync::mpsc, time::Duration};
 
 use pidward::{Child, ChildKind, Command, Identity, ServiceName, Spawner, Stdio, StopOwned, Verdict, Why};
-use pidward_core::identity::{self, Field};
+use pidward_core::{
+    Pid,
+    identity::{self, Field, Host},
+    reap::take_away,
+};
 use pidward_tests::{
     files::TempDir,
     fixture, in_child,
     leftovers::NoLeftovers,
     need, proc,
-    recycle::{Stranger, next_is, reap},
+    recycle::{Stranger, exec_as, free_pid, next_is, reap},
     rounds::rounds,
     seccomp::Filter,
     skip,
@@ -277,11 +281,32 @@ fn a_number_that_is_our_own_now_is_left_alone() {
             let script = format!("exec \"$0\" \"$1\" >{}", out.display());
             let program = fixture!("identify").as_os_str();
             let args = ["-c".as_ref(), script.as_ref(), program, line.as_ref()];
-            let pid = pidward_tests::recycle::exec_as(old.pid(), "/bin/sh".as_ref(), &args, &[])
-                .expect("its number");
+            let pid = exec_as(old.pid(), "/bin/sh".as_ref(), &args, &[]).expect("its number");
             assert_eq!(reap(pid), 0, "no signal ended it");
             let text = fs::read_to_string(&out).expect("what it said");
             assert_eq!(text, "NotOurs(Us)\nNotOurs(NotOurs(Us))\n");
         }
     }
+}
+
+#[test]
+fn a_zombie_that_has_the_number_of_one_before_it_keeps_its_status() {
+    need!(skip::has_namespaces(), "needs-namespaces");
+    in_child!(|again| again.in_pid_namespace());
+    let guard = NoLeftovers::new();
+    let (host, number) = (Host::look(), free_pid());
+    let zombie = || {
+        exec_as(number, Path::new("/bin/true"), &[], &[guard.entry()]).expect("its number");
+        proc::eventually("it has ended", || proc::state(number) == Some('Z'));
+        let pid = Pid::new(number).expect("a pid");
+        host.proc().expect("our own").process(pid).expect("its directory")
+    };
+    let old = zombie();
+    assert_eq!(reap(number), 0);
+    let next = zombie();
+    assert!(!take_away(&old), "it was reaped");
+    assert_eq!(proc::state(number), Some('Z'), "the other one was not");
+    assert!(take_away(&next));
+    assert_eq!(proc::state(number), None);
+    assert!(!take_away(&next), "once");
 }
