@@ -3,7 +3,7 @@
 
 use std::{process::Stdio, time::Duration};
 
-use pidward::{Identity, StopOwned, Verdict};
+use pidward::{Command, Identity, Spawner, StopOwned, Verdict};
 use pidward_core::{
     Errno, Id128,
     guard::{Charge, Guard},
@@ -38,9 +38,25 @@ fn a_child_that_may_lives_on_and_is_stopped_by_its_identity() {
 }
 
 #[test]
+fn a_stop_by_the_handle_of_such_a_child_takes_its_daemons_along() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let spawner = Spawner::new().expect("a spawner");
+    let dir = TempDir::new();
+    let board = Board::at(dir.at("board"));
+    let mut cmd = Command::new(fixture!("tree"));
+    cmd.arg(board.path()).arg("daemon").survives_supervisor(true).env(guard.token().0, guard.token().1);
+    let mut child = spawner.spawn(&cmd).expect("a tree");
+    let daemon = board.wait_for_pid("daemon");
+    board.wait_for("ready");
+    let report = child.stop(GRACE);
+    assert!(report.is_complete() && proc::has_ended(daemon), "{report:?}");
+}
+
+#[test]
 fn a_spawner_without_a_guard_or_whose_children_begin_a_namespace_has_none() {
     in_child!();
-    let spawner = pidward::Spawner::builder().guard(false).build().expect("a spawner");
+    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
     assert_eq!(spawner.guard_pid(), None);
     assert!(proc::all_children(std::process::id()).is_empty(), "nobody but us");
     drop(spawner);
