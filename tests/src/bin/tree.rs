@@ -12,7 +12,7 @@
 //! - `deaf`: a child that ignores SIGTERM, SIGINT and SIGHUP;
 //! - `runaway:N`: a `daemon` that is a chain of N processes in which each forks the next and exits;
 //! - `storm:N`: a chain of N processes in which each forks the next and exits; the last one stays;
-//! - `exit`: the program ends after `ready` instead of staying.
+//! - `exit`: the program ends after `ready` instead of staying, and is ready when all others are there.
 //!
 //! It stays single-threaded, so that a child may go on after fork. A fork that fails ends the program.
 
@@ -23,7 +23,7 @@ use std::{
     net::TcpListener,
 };
 
-use pidward_tests::os;
+use pidward_tests::{announce::Board, os};
 
 /// Runs `body` in a child, which then stays for ever.
 fn fork(body: impl FnOnce()) {
@@ -143,14 +143,22 @@ fn make(kind: &str, log: &File) {
 fn main() {
     let mut args = std::env::args().skip(1);
     let path = args.next().expect("a file");
-    let mut log = OpenOptions::new().create(true).append(true).open(path).expect("the file");
+    let mut log = OpenOptions::new().create(true).append(true).open(&path).expect("the file");
     let kinds: Vec<String> = args.collect();
     for kind in kinds.iter().filter(|k| *k != "exit") {
         make(kind, &log);
     }
+    let exits = kinds.iter().any(|k| k == "exit");
+    if exits {
+        // Whoever sees the end may stop those who are left before they have said a word.
+        let board = Board::at(path.into());
+        for kind in kinds.iter().filter(|k| *k != "exit") {
+            board.wait_for(&format!("{} ", kind.split(':').next().unwrap_or_default()));
+        }
+    }
     // In one write, as the others: `writeln!` would make several.
     log.write_all(format!("ready {}\n", std::process::id()).as_bytes()).expect("the file takes a line");
-    if !kinds.iter().any(|k| k == "exit") {
+    if !exits {
         os::sleep_for_ever();
     }
 }
