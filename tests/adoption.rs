@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Lines, Write},
+    os::fd::OwnedFd,
     process, thread,
     time::{Duration, Instant},
 };
@@ -189,6 +190,30 @@ fn the_zombie_of_a_leader_that_keeps_its_groups_number_is_no_orphan() {
     for child in [&mut leader, &mut maker.child] {
         assert!(child.stop(Duration::ZERO).is_complete());
     }
+}
+
+/// The whole host is stopped while a child ends and for longer than a look is away: it looks for orphans before it learns of the end.
+#[test]
+fn a_child_whose_end_is_not_yet_seen_is_no_orphan() {
+    in_child!();
+    let guard = NoLeftovers::alone();
+    let spawner = Spawner::builder().subreaper(true).build().expect("a spawner");
+    let mut cmd = guard.shell("read line; exit 4");
+    let mut child = spawner.spawn(cmd.stdin(Stdio::piped())).expect("a child");
+    let mut maker = Maker::new(&spawner, &guard);
+    maker.wait_for_a_look();
+    let script = "[ $PPID -gt 1 ] || exit 9; trap 'kill -CONT $PPID' EXIT; kill -STOP $PPID
+        until grep -q '^State:.T' /proc/$PPID/status; do sleep 0.01; done; echo
+        until grep -q '^State:.Z' /proc/$0/status; do sleep 0.01; done; sleep 1.5";
+    let gate = OwnedFd::from(child.stdin.take().expect("piped"));
+    let mut stopper = guard.command("/bin/sh");
+    stopper.args(["-c", script, &child.id().to_string()]).stdout(gate);
+    assert!(stopper.status().expect("a shell").success());
+    // Nobody else asks before the look that was due.
+    maker.wait_for_a_look();
+    assert_eq!(child.wait().expect("its end").code(), Some(4));
+    assert!(child.usage().is_some(), "its status was its owner's to take");
+    assert!(maker.child.stop(Duration::ZERO).is_complete());
 }
 
 /// A child that hangs in its exec is in its leaf, and on nobody's list.
