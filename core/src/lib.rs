@@ -80,3 +80,6 @@ pub mod liveness;
 pub mod frame;
 
 pub mod record;
+
+// Whose port it is, which `/proc` is asked for again.
+pub mod net;

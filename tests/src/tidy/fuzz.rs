@@ -3,7 +3,7 @@
 use super::{Files, mask};
 
 /// The parsers and rules that are never without a target.
-const WANTED: [&str; 15] = [
+const WANTED: [&str; 16] = [
     "stat",
     "status",
     "environ",
@@ -18,6 +18,7 @@ const WANTED: [&str; 15] = [
     "cgroup_line",
     "mountinfo",
     "cgroup_events",
+    "net_tcp",
     "record",
 ];
 
