@@ -85,6 +85,7 @@ fn identities_and_stamps_have_their_calls() {
     assert_eq!([identity.verify(), spawner.verify_identity(&identity)], [Verdict::Same; 2]);
     assert_eq!(spawner.verify(child.id(), ChildKind::Agent, &service), Verdict::Same);
     assert!(spawner.owns(child.id(), ChildKind::Agent, &service) && pidward::is_running(child.id()));
+    assert_eq!(spawner.listeners(0).unwrap(), []);
     assert!(pidward::live_environ(child.id()).is_some_and(|e| ChildKind::Agent.identifies(&e, &service)));
     assert!(matches!(spawner.stop_identity(&identity, SECOND * 5), StopOwned::Stopped(_)));
     assert!(matches!(identity.stop(SECOND), StopOwned::NotRunning));
@@ -113,7 +114,7 @@ fn public_types_can_be_shown_and_sent() {
     all::<(pidward::ChildStdin, pidward::ChildStdout, pidward::ChildStderr, pidward::ServiceNameError)>();
     all::<(pidward::StopReport, pidward::Stopped, pidward::Stopping, pidward::Survivor)>();
     all::<(pidward::Identity, pidward::IdentityError, Verdict, pidward::Why, pidward::Field)>();
-    all::<(StopOwned, pidward::ApiServerStamp, pidward::Errno)>();
+    all::<(StopOwned, pidward::ApiServerStamp, pidward::Errno, pidward::Listener)>();
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod leaves;
 mod markers;
 mod members;
 mod names;
+mod ports;
 mod prepare;
 mod probe;
 mod reaper;
@@ -34,6 +35,7 @@ pub use names::{
     TASK_NAME_ENV, TREE_ENV,
 };
 pub use pidward_core::{Errno, Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
+pub use ports::Listener;
 pub use probe::{
     environ_has_entries, environ_identifies_api_server, environ_identifies_child,
     identity_verification_supported, is_zombie, live_environ, live_pid_is_subprocess, signalable_pid,

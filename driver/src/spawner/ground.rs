@@ -12,8 +12,8 @@ use std::{
 use pidward_core::{
     Id128, Pid,
     identity::{Host, Identity, Process, Verdict, Why},
-    marker::{Cookie, Names, Run},
-    procfs,
+    marker::{Cookie, Markers, Names, Run, Scan, Tree},
+    procfs::{self, Environ, ProcDir, State},
 };
 
 use crate::{
@@ -121,6 +121,42 @@ impl Ground {
     ) -> Result<(Process, Option<Id128>), Verdict> {
         let name = (kind.core(), service.as_str());
         patiently(|| self.host().verify_named(pid, &self.names(), name, cookie))
+    }
+
+    /// Whether a process descends from a spawner of this installation, whatever its kind and name. Waits a moment for one that is in exec.
+    pub(super) fn descends(&self, process: &ProcDir) -> Verdict {
+        match process.pid() {
+            pid if pid.get() == process::id() => Verdict::NotOurs(Why::Us),
+            Pid::INIT => Verdict::NotOurs(Why::OtherTree),
+            _ => patiently(|| self.carries(process)).err().unwrap_or(Verdict::Same),
+        }
+    }
+
+    /// By what it shows: the run entry, or the nonce that a child has too which does not carry the run.
+    fn carries(&self, process: &ProcDir) -> Result<(), Verdict> {
+        let names = self.names();
+        let markers = Markers::new(&names, ChildKind::Task.core(), "");
+        let mut scan = Scan::new(&names, markers, self.cookie());
+        // In this order: once it has called exec, what is read later is its own.
+        let stat = process.stat()?;
+        let environ = process.environ(|piece| scan.feed(piece))?;
+        let carried = scan.carried();
+        let spawned = carried.nonce.is_some_and(|nonce| Run::spawned(self.installation(), nonce));
+        match environ {
+            // Before exec that is its parent's: then it descends from ours through that.
+            Environ::Bytes(_) if carried.tree == Tree::Ours || spawned => Ok(()),
+            // Our own: it may be a child that is being made.
+            Environ::Bytes(_) if !stat.has_execed() && stat.ppid == process::id() => {
+                Err(Verdict::Unknown(Why::NotYetExec))
+            }
+            Environ::Bytes(_) if carried.tree == Tree::Other => Err(Verdict::NotOurs(Why::OtherTree)),
+            Environ::Ended => Err(Verdict::Gone),
+            Environ::KernelThread => Err(Verdict::NotOurs(Why::KernelThread)),
+            Environ::Empty if !stat.has_environ() && stat.state != State::ZOMBIE => {
+                Err(Verdict::Unknown(Why::NotYetExec))
+            }
+            _ => Err(Verdict::Unknown(Why::NoMarker)),
+        }
     }
 }
 

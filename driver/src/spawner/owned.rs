@@ -1,17 +1,19 @@
 //! Numbers that are said to be children: verified, and stopped if they are.
 
-use std::{slice, sync::Arc, time::Duration};
+use std::{io, slice, sync::Arc, time::Duration};
 
 use pidward_core::{
     Id128, Pid,
     identity::{Process, Verdict, Why},
+    procfs::ProcDir,
     sweep::Proof,
 };
 
 use super::{Entry, Spawner};
 use crate::{
-    identity::{self, Identity, StopOwned, of},
+    identity::{self, Identity, StopOwned, of, unreadable},
     names::{ChildKind, ServiceName},
+    ports::{self, Listener},
     stop,
 };
 
@@ -75,6 +77,32 @@ impl Spawner {
     /// [`Identity::stop`], under the marker names of this spawner.
     pub fn stop_identity(&self, known: &Identity, grace: Duration) -> StopOwned {
         identity::stop_identity(&self.handle.shared.ground, &known.0, grace)
+    }
+
+    /// Who listens on this TCP port in our network namespace, and whether it is ours: one entry for each listening socket, by address. A
+    /// picture of a moment: whoever means to stop a holder asks [`stop_owned`](Self::stop_owned), which looks again.
+    ///
+    /// A child of this very spawner is known by its pidfd, whoever else by what it carries, as in [`verify`](Self::verify), but of any kind
+    /// and name. Of several processes that share a socket (forked servers do) one that is ours is enough; else one that cannot be told
+    /// leaves it unknown. A socket of this process alone is [`NotOurs(Us)`](Why::Us).
+    ///
+    /// Reads what every process that may be looked at has open, and no other program is needed. Blocks for up to 95 ms while a holder is
+    /// in exec.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read, or does not tell: not having seen a listener is no answer.
+    pub fn listeners(&self, port: u16) -> io::Result<Vec<Listener>> {
+        let shared = &self.handle.shared;
+        let judge = |process: &ProcDir| {
+            let is_child = |entry: &Arc<Entry>| entry.pid() == process.pid() && shared.look(entry).is_none();
+            // Not reaped after that look, so the number was its own and not that of one who ended before the child was made.
+            if shared.is_ours() && shared.children().iter().any(is_child) && process.stat().is_ok() {
+                return Verdict::Same;
+            }
+            shared.ground.descends(process)
+        };
+        let host = shared.ground.host();
+        host.proc().and_then(|proc| ports::listeners(proc, port, judge)).map_err(unreadable)
     }
 
     fn find(&self, pid: Pid, kind: ChildKind, service: &ServiceName) -> Found {
