@@ -63,10 +63,12 @@ pub(crate) fn listeners(
     let (mut holders, mut unseen) = (HashMap::new(), None);
     proc.pids(|pid| {
         let looked = proc.listed(pid).and_then(|process| {
-            let held = held(&process, &sockets)?;
-            let verdict = if held.is_empty() { Verdict::Gone } else { judge(&process) };
-            // Who has ended holds nothing any more.
-            for inode in held.into_iter().filter(|_| verdict != Verdict::Gone) {
+            if held(&process, &sockets)?.is_empty() {
+                return Ok(());
+            }
+            let verdict = judge(&process);
+            // Looked at again: before exec it had a copy of whatever its parent has open.
+            for inode in held(&process, &sockets)? {
                 let (best, found) = holders.entry(inode).or_insert((pid, verdict));
                 if rank(verdict) > rank(*found) {
                     (*best, *found) = (pid, verdict);
