@@ -1,6 +1,7 @@
 //! Which TCP ports are listened on, by whom, and whether they are ours. No other program is asked: `/proc` tells.
 
 use std::{
+    borrow::Borrow,
     collections::{HashMap, hash_map},
     net::SocketAddr,
     process,
@@ -107,11 +108,10 @@ fn rank(verdict: Verdict) -> u8 {
 
 /// The addresses that each of these processes listens on, in the network namespace that it is in: in their order, sorted, each once. None
 /// for a process that has ended or may not be looked at.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the list of the registry, which is not here yet"))]
-pub(crate) fn of_processes<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Vec<SocketAddr>> {
+pub(crate) fn of_processes(processes: impl Iterator<Item = impl Borrow<Process>>) -> Vec<Vec<SocketAddr>> {
     let (proc, mut tables) = (Proc::open(), HashMap::new());
-    let addresses = |process| of_process(proc.as_ref().ok()?, process, &mut tables).ok();
-    processes.map(addresses).map(Option::unwrap_or_default).collect()
+    let mut addresses = |process: &Process| of_process(proc.as_ref().ok()?, process, &mut tables).ok();
+    processes.map(|process| addresses(process.borrow()).unwrap_or_default()).collect()
 }
 
 /// `tables`: those that were read before, by the inode of their namespace. One that may not be asked for its number is read anew.

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    net::SocketAddr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -147,6 +148,7 @@ pub struct Listing {
     pub odd: Vec<(PathBuf, String)>,
     /// Whether a supervisor owns the directory now.
     pub is_owned: bool,
+    installation: Option<Id128>,
 }
 
 impl Listing {
@@ -167,7 +169,15 @@ impl Listing {
             }
         }
         children.sort_by_key(|child| (child.name(), child.kind(), child.nonce()));
-        Ok(Listing { path: place.path().to_owned(), children, odd, is_owned })
+        let installation = super::read_token(&place);
+        Ok(Listing { path: place.path().to_owned(), children, odd, is_owned, installation })
+    }
+
+    /// The TCP addresses that each child, and whoever carries its nonce, listens on now: in the order of [`children`](Listing::children).
+    pub fn ports(&self) -> Vec<Vec<SocketAddr>> {
+        let nobody = Id128::from_bytes([0; 16]);
+        let records = self.children.iter().map(Listed::record);
+        tree::ports(&Ground::default(), self.installation.unwrap_or(nobody), records)
     }
 
     /// The directories of runs of the caller, below every [root](super::Registry::roots).

@@ -1,6 +1,6 @@
 //! What a reconciliation is told to do, and what it says that it has done.
 
-use std::{path::PathBuf, process::ExitStatus};
+use std::{net::SocketAddr, path::PathBuf, process::ExitStatus};
 
 use pidward_core::{Id128, identity::Verdict};
 
@@ -54,6 +54,8 @@ pub struct Reconciled {
     pub record: Listed,
     /// Of the number that is written down.
     pub verdict: Verdict,
+    /// The TCP addresses that it and its tree listened on when they were found.
+    pub ports: Vec<SocketAddr>,
     /// What was done.
     pub action: Action,
 }

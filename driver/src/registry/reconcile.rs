@@ -6,8 +6,10 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    net::SocketAddr,
     os::unix::process::ExitStatusExt,
-    process::{self, ExitStatus},
+    path::PathBuf,
+    process::ExitStatus,
     sync::Arc,
     time::Duration,
 };
@@ -17,16 +19,17 @@ use pidward_core::{
     cgroup::Cgroup,
     identity::{Process, Verdict, Why},
     marker::{Carried, Cookie, Run},
-    procfs,
     record::{Record, State},
     sweep::{self, Member, Proof, Scope},
 };
+
+use rustix::process::{Resource, getrlimit};
 
 use super::{
     Action, Adopted, Inner, Leftover, Listed, Policy, Reconciled, Reconciliation, Registry, RegistryError,
     is_passing,
     list::read,
-    tree::{leaf_of, one_of_many},
+    tree::{Above, US, leaf_of, leaf_path, one_of_many, ports, verify},
     written::Written,
 };
 use crate::{
@@ -70,12 +73,16 @@ impl Registry {
     }
 }
 
+/// Most records that are dealt with at once.
+const MANY: usize = 4096;
+
 /// One record on the way.
 struct Case {
     record: Listed,
     verdict: Verdict,
     process: Option<Process>,
     leaf: Option<Cgroup>,
+    ports: Vec<SocketAddr>,
 }
 
 impl Inner {
@@ -85,24 +92,50 @@ impl Inner {
         grace: Duration,
         decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
     ) -> Result<Reconciliation, RegistryError> {
-        let mut done = Reconciliation::default();
-        let mut cases = Vec::new();
+        let (mut done, mut records) = (Reconciliation::default(), Vec::new());
         for (name, read) in read(&self.place)? {
             match read {
                 Ok(record) if self.is_used(record.nonce) => {}
-                Ok(record) => cases.push(Case::of(ground, Listed::new(record))),
+                Ok(record) => records.push(Listed::new(record)),
                 Err(why) => done.odd.push((self.place.path().join(name), why.to_string())),
             }
         }
         self.remove_torn_writes();
-        let (mut looks, mut stopping) = (Looks::new(), Vec::new());
-        let mut homes = BTreeSet::new();
-        for case in cases {
-            homes.extend(case.record.cgroup().and_then(|leaf| Some(leaf.parent()?.parent()?.to_owned())));
-            if !case.is_left(ground, self.installation, &mut looks) {
-                done.children.push(self.settle(case));
-                continue;
+        let homes = records
+            .iter()
+            .filter_map(|record| Some(leaf_path(record.record())?.parent()?.parent()?.to_owned()));
+        let homes: BTreeSet<PathBuf> = homes.collect();
+        // Each that lives is held by two descriptors until its stop is over.
+        while !records.is_empty() {
+            let some = records.drain(..room().min(records.len())).collect();
+            self.reconcile_some(ground, some, grace, decide, &mut done);
+        }
+        self.sweep(ground, grace, decide, &mut done);
+        for home in homes {
+            leaves::sweep_path(&home, ground);
+        }
+        Ok(done)
+    }
+
+    fn reconcile_some(
+        self: &Arc<Self>,
+        ground: &Arc<Ground>,
+        records: Vec<Listed>,
+        grace: Duration,
+        decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
+        done: &mut Reconciliation,
+    ) {
+        let (mut looks, mut left, mut stopping) = (Looks::new(), Vec::new(), Vec::new());
+        let above = Above::look(ground);
+        for case in records.into_iter().map(|record| Case::of(ground, record, &above)) {
+            match case.is_left(ground, self.installation, &mut looks) {
+                true => left.push(case),
+                false => done.children.push(self.settle(case)),
             }
+        }
+        let ports = ports(ground, self.installation, left.iter().map(|case| case.record.record()));
+        for (mut case, ports) in left.into_iter().zip(ports) {
+            case.ports = ports;
             match (decide(Leftover::Child(&case.record, case.verdict)), &case.process) {
                 (Policy::Stop, _) => stopping.push(case),
                 (Policy::Adopt, Some(_)) => done.children.push(self.adopt(ground, case)),
@@ -110,11 +143,6 @@ impl Inner {
             }
         }
         done.children.extend(self.stop_all(ground, stopping, grace));
-        self.sweep(ground, grace, decide, &mut done);
-        for home in homes {
-            leaves::sweep_path(&home, ground);
-        }
-        Ok(done)
     }
 
     /// What an owner that was killed was just writing. What it was to replace is there.
@@ -138,7 +166,7 @@ impl Inner {
 
     fn clear_record(&self, record: &Listed) {
         self.remove(record.nonce());
-        if let Some(leaf) = record.cgroup() {
+        if let Some(leaf) = leaf_path(record.record()) {
             // Where somebody lives in it, it stays.
             let _ = std::fs::remove_dir(leaf);
         }
@@ -202,14 +230,14 @@ impl Inner {
         let (host, names) = (ground.host(), ground.names());
         let (scope, proof) = (Scope::Since(0), Proof::Installation(self.installation));
         let spared: HashSet<Id128> = done.children.iter().filter_map(Reconciled::spared).collect();
-        let above = above();
+        let above = Above::look(ground);
         let runs = lock(&self.runs).clone();
         let of_living_run = |pid: Pid| {
             runs.iter().any(|run| sweep::one(&host, &names, pid, Proof::Cookie(Cookie::Run(*run))).is_some())
         };
         let is_stray = |pid: Pid, carried: &Carried| {
             !carried.nonce.is_some_and(|nonce| spared.contains(&nonce) || self.is_used(nonce))
-                && !above.contains(&pid)
+                && !above.has(pid)
                 && !of_living_run(pid)
         };
         let list = || {
@@ -252,21 +280,17 @@ impl Inner {
 }
 
 impl Case {
-    fn of(ground: &Ground, record: Listed) -> Case {
-        let verified = match record.record().identity() {
-            Some(identity) => ground.verify(&identity),
-            None => Err(Verdict::Gone),
-        };
+    fn of(ground: &Ground, record: Listed, above: &Above) -> Case {
         let leaf = leaf_of(record.record());
-        let (process, verdict) = match verified {
+        let (process, verdict) = match verify(ground, above, record.record()) {
             Ok(process) => (Some(process), Verdict::Same),
             Err(verdict) => (None, verdict),
         };
-        Case { record, verdict, process, leaf }
+        Case { record, verdict, process, leaf, ports: Vec::new() }
     }
 
     fn done(self, action: Action) -> Reconciled {
-        Reconciled { record: self.record, verdict: self.verdict, action }
+        Reconciled { record: self.record, verdict: self.verdict, ports: self.ports, action }
     }
 
     /// Whether it cannot be said that it has ended.
@@ -276,6 +300,7 @@ impl Case {
             // Of no use to look for what its tree carries.
             _ if !Run::spawned(installation, self.record.nonce()) => true,
             Verdict::Gone | Verdict::Recycled(_) => self.is_group_taken(),
+            US => true,
             // The number is somebody's who cannot be it.
             Verdict::NotOurs(_) => false,
             _ => true,
@@ -300,7 +325,7 @@ impl Case {
         if self.process.is_some() {
             return true;
         }
-        if matches!(self.verdict, Verdict::Unknown(_)) {
+        if matches!(self.verdict, Verdict::Unknown(_) | US) {
             return false;
         }
         let populated = self.leaf.as_ref().is_some_and(|leaf| leaf.is_populated() == Ok(true));
@@ -309,13 +334,9 @@ impl Case {
     }
 }
 
-/// The caller and all processes above it.
-fn above() -> HashSet<Pid> {
-    let mut above = HashSet::new();
-    let mut next = Pid::new(process::id());
-    // Ends at the first process, or where a number has come back.
-    while let Some(pid) = next.filter(|pid| above.insert(*pid)) {
-        next = procfs::stat(pid).ok().and_then(|stat| Pid::new(stat.ppid));
-    }
-    above
+/// How many may be held at once: half of the descriptors that there may still be, two for each.
+fn room() -> usize {
+    let most = getrlimit(Resource::Nofile).current.map_or(MANY, |most| usize::try_from(most).unwrap_or(MANY));
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    (most.saturating_sub(open) / 4).clamp(1, MANY)
 }

@@ -1,20 +1,31 @@
 //! The tree of one record: what it is found by, and its stop.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsStr,
+    net::SocketAddr,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    process,
+    time::Duration,
+};
 
 use pidward_core::{
     Id128, Pid,
     cgroup::Cgroup,
-    identity::Verdict,
+    identity::{Field, Process, Verdict, Why},
+    marker::{Carried, ChildKind, Cookie, Markers, Scan},
+    procfs,
     record::Record,
     signal::{self, GroupMeans},
-    sweep::Proof,
+    sweep::{self, Member, Proof, Scope},
 };
 
 use crate::{
     carriers::Kin,
     identity::{Found, StopOwned, untouched},
-    leaves,
+    leaves, ports,
+    say::say,
     spawner::Ground,
 };
 
@@ -45,23 +56,131 @@ pub(super) fn one_of_many<'a>(
     Kin { group, by: Proof::Installation(installation), ..kin }
 }
 
-/// The leaf of a record, if it is one: its name is the nonce.
-pub(super) fn leaf_of(record: &Record) -> Option<Cgroup> {
+/// The directory of a record's leaf, if it is one: its name is the nonce.
+pub(super) fn leaf_path(record: &Record) -> Option<&Path> {
     let path = Path::new(OsStr::from_bytes(record.leaf.as_ref()?));
-    let is_its = path.file_name().is_some_and(|name| *name == *record.nonce.to_string());
-    is_its.then(|| leaves::open(path).ok()).flatten()
+    path.file_name().is_some_and(|name| *name == *record.nonce.to_string()).then_some(path)
 }
 
-/// Stops the child of a record with its tree, from whatever process.
+/// The TCP addresses that the child of each of these records and its tree listen on: whoever is verified, or carries the nonce.
+pub(super) fn ports<'a>(
+    ground: &Ground,
+    installation: Id128,
+    records: impl Iterator<Item = &'a Record> + Clone,
+) -> Vec<Vec<SocketAddr>> {
+    let (host, names) = (ground.host(), ground.names());
+    let places: HashMap<Id128, usize> =
+        records.clone().enumerate().map(|(at, record)| (record.nonce, at)).collect();
+    let mut found: Vec<Vec<SocketAddr>> = vec![Vec::new(); places.len()];
+    if places.is_empty() {
+        return found;
+    }
+    let mut carriers = Vec::new();
+    let proof = Proof::Installation(installation);
+    let seen = sweep::each(&host, &names, Scope::Since(0), proof, |member| {
+        if let Member::Ours(process, _, Carried { nonce: Some(nonce), .. }) = member {
+            carriers.extend(places.get(&nonce).map(|at| (*at, process.pid(), nonce)));
+        }
+    });
+    if let Err(e) = seen {
+        say!(debug, "who listens cannot be seen: {e:?}");
+    }
+    // Held one after the other: there may be more of them than descriptors.
+    let children =
+        records.enumerate().filter_map(|(at, record)| Some((at, ground.verify(&record.identity()?).ok()?)));
+    let carriers = carriers
+        .iter()
+        .filter_map(|(at, pid, nonce)| Some((*at, sweep::one(&host, &names, *pid, Proof::Nonce(*nonce))?)));
+    let mut order = Vec::new();
+    let listed = ports::of_processes(children.chain(carriers).map(|(at, process)| {
+        order.push(at);
+        process
+    }));
+    for (at, addresses) in order.into_iter().zip(listed) {
+        found[at].extend(addresses);
+    }
+    for addresses in &mut found {
+        addresses.sort_unstable();
+        addresses.dedup();
+    }
+    found
+}
+
+/// The leaf of a record, if it is one.
+pub(super) fn leaf_of(record: &Record) -> Option<Cgroup> {
+    leaves::open(leaf_path(record)?).ok()
+}
+
+/// What is said of a record that the caller is in the tree of.
+pub(super) const US: Verdict = Verdict::NotOurs(Why::Us);
+
+/// The caller and all processes above it, who are never signalled; with what they carry.
+#[derive(Debug)]
+pub(super) struct Above {
+    pids: HashSet<Pid>,
+    nonces: HashSet<Id128>,
+}
+
+impl Above {
+    pub(super) fn look(ground: &Ground) -> Above {
+        let mut pids = HashSet::new();
+        let mut next = Pid::new(process::id());
+        // Ends at the first process, or where a number has come back.
+        while let Some(pid) = next.filter(|pid| pids.insert(*pid)) {
+            next = procfs::stat(pid).ok().and_then(|stat| Pid::new(stat.ppid));
+        }
+        let nonces = pids.iter().filter_map(|pid| nonce_of(ground, *pid)).collect();
+        Above { pids, nonces }
+    }
+
+    pub(super) fn has(&self, pid: Pid) -> bool {
+        self.pids.contains(&pid)
+    }
+
+    /// Whether the caller is in the tree of a record.
+    pub(super) fn is_of(&self, record: &Record) -> bool {
+        self.nonces.contains(&record.nonce)
+    }
+}
+
+fn nonce_of(ground: &Ground, pid: Pid) -> Option<Id128> {
+    let (host, names) = (ground.host(), ground.names());
+    let mut scan = Scan::new(&names, Markers::new(&names, ChildKind::Task, ""), Cookie::Any);
+    host.proc().ok()?.process(pid).ok()?.environ(|piece| scan.feed(piece)).ok()?;
+    scan.carried().nonce
+}
+
+/// The child of a record, if it lives and is not above the caller.
+pub(super) fn verify(ground: &Ground, above: &Above, record: &Record) -> Result<Process, Verdict> {
+    if above.is_of(record) {
+        return Err(US);
+    }
+    let identity = record.identity().ok_or(Verdict::Gone)?;
+    match ground.verify(&identity) {
+        Ok(process) if above.has(process.pid()) => Err(US),
+        // The number is ours. It may have been another's before.
+        Err(US) => match ground.host().own(None) {
+            Ok(own) if own.start_ticks != identity.start_ticks => Err(Verdict::Recycled(Field::StartTime)),
+            Ok(own) if own.inode.is_some() && identity.inode.is_some() && own.inode != identity.inode => {
+                Err(Verdict::Recycled(Field::Inode))
+            }
+            _ => Err(US),
+        },
+        verified => verified,
+    }
+}
+
+/// Stops the child of a record with its tree, from whatever process but one of that tree.
 pub(super) fn stop(ground: &Ground, record: &Record, grace: Duration) -> StopOwned {
     let found = |process| Found::of_record(kin(ground, record), process, leaf_of(record), false);
-    match record.identity().map(|identity| ground.verify(&identity)) {
-        Some(Ok(process)) => found(Some(process)).stop(grace),
-        None | Some(Err(Verdict::Gone)) => found(None).stop(grace),
-        Some(Err(verdict)) => match (verdict, found(None).stop(grace)) {
+    match verify(ground, &Above::look(ground), record) {
+        Ok(process) => found(Some(process)).stop(grace),
+        Err(Verdict::Gone) => found(None).stop(grace),
+        Err(verdict @ Verdict::Recycled(_)) => match found(None).stop(grace) {
             // The number is a stranger's, and somebody of the tree was left.
-            (Verdict::Recycled(_), stopped @ (StopOwned::Stopped(_) | StopOwned::Survived(_))) => stopped,
+            stopped @ (StopOwned::Stopped(_) | StopOwned::Survived(_)) => stopped,
             _ => untouched(verdict),
         },
+        Err(verdict) => untouched(verdict),
     }
 }
