@@ -18,7 +18,7 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     need, os, proc,
-    registry::{Supervised, has_line, records},
+    records::{Supervised, has_line, records},
     skip,
 };
 

@@ -12,7 +12,7 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     os, proc,
-    registry::{Supervised, has_line, records},
+    records::{Supervised, has_line, records},
     rounds::rounds,
 };
 

@@ -14,7 +14,7 @@ use pidward::{
 };
 use pidward_tests::{
     announce::Board, files::TempDir, fixture, in_child, leftovers::NoLeftovers, need, os, proc,
-    registry::records, rounds::rounds, skip,
+    records::records, rounds::rounds, skip,
 };
 
 const GRACE: Duration = Duration::from_millis(100);

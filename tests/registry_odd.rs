@@ -22,7 +22,7 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     need, os, proc,
-    registry::{has_line, records},
+    records::{has_line, records},
 };
 
 const SHORT: Duration = Duration::from_millis(100);

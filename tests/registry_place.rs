@@ -9,7 +9,7 @@ use std::{
 use pidward::{Registry, SpawnErrorKind, Spawner, registry::RegistryErrorKind};
 use pidward_tests::{
     child::assert_own_mounts, files::TempDir, in_child, leftovers::NoLeftovers, need, os, proc,
-    registry::records, skip,
+    records::records, skip,
 };
 
 #[test]
