@@ -15,6 +15,7 @@ mod fault;
 mod names;
 mod output;
 mod run;
+mod verdict;
 mod verify;
 
 use fault::Fault;

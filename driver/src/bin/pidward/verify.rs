@@ -6,13 +6,14 @@ use std::{
 };
 
 use clap::ArgMatches;
-use pidward::{ChildKind, Field, Identity, ServiceName, Verdict, Why};
+use pidward::{ChildKind, Identity, ServiceName};
 use serde::Serialize;
 
 use crate::{
     environ::{self, invalid},
     fault::Fault,
     names, output,
+    verdict::{reason, word},
 };
 
 /// What is claimed about the number.
@@ -93,54 +94,4 @@ fn identity(line: &OsStr, pid: u32) -> Result<Identity, String> {
     } else {
         Err(format!("PID {pid} is not that of --identity: expected {}", identity.pid()))
     }
-}
-
-/// The verdict as one word, and the exit code.
-const fn word(verdict: Verdict) -> (&'static str, u8) {
-    match verdict {
-        Verdict::Same => ("same", 0),
-        Verdict::Recycled(_) => ("recycled", 1),
-        Verdict::Gone => ("gone", 1),
-        Verdict::NotOurs(_) => ("not-ours", 1),
-        _ => ("unknown", 5),
-    }
-}
-
-/// Why, for programs and for people.
-fn reason(verdict: Verdict) -> (String, String) {
-    let (word, words) = match verdict {
-        Verdict::Same => ("", ""),
-        Verdict::Gone => ("", "it has ended, or nobody has the number"),
-        Verdict::Recycled(field) => match field {
-            Field::Inode => ("inode", "the number is another process's now: its pidfd has another inode"),
-            Field::StartTime => {
-                ("start-time", "the number is another process's now: it started at another time")
-            }
-            Field::Nonce => ("nonce", "the number is another process's now: it is of another spawn"),
-            _ => ("other", "the number is another process's now"),
-        },
-        Verdict::NotOurs(why) | Verdict::Unknown(why) => match why {
-            Why::Errno(e) => {
-                let name = e.name().map_or_else(|| e.raw().to_string(), str::to_owned);
-                let words = format!("it cannot be looked at: {name}");
-                return (name, words);
-            }
-            Why::NoMarker => ("no-marker", "it does not show what was looked for, which proves nothing"),
-            Why::Inherited => ("inherited", "it has its markers from another process"),
-            Why::NotYetExec => {
-                ("not-yet-exec", "it shows its parent's environment or none: it may be in exec")
-            }
-            Why::ThreadId => ("thread-id", "the number is a thread's"),
-            Why::KernelThread => ("kernel-thread", "it is a thread of the kernel"),
-            Why::Us => ("us", "it is the process that asks"),
-            Why::OtherTree => ("other-tree", "it descends from another supervisor, or from nobody"),
-            Why::OtherBoot => ("other-boot", "the identity was written down in another boot"),
-            Why::OtherPidNamespace => ("other-pid-namespace", "it belongs to another pid namespace"),
-            Why::NoProc => ("no-proc", "there is no /proc"),
-            Why::Unsupported => ("unsupported", "this system cannot tell"),
-            _ => ("other", "the reason is one that this command does not know"),
-        },
-        _ => ("other", "the verdict is one that this command does not know"),
-    };
-    (word.to_owned(), words.to_owned())
 }
