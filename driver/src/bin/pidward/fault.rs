@@ -73,7 +73,9 @@ fn line(error: &clap::Error, run: bool) -> String {
             format!("no command: expected {}", args::COMMANDS)
         }
         ErrorKind::MissingRequiredArgument if run => "no program: expected '-- PROGRAM [ARG]...'".to_owned(),
-        ErrorKind::MissingRequiredArgument => format!("no '{}': expected it", word.replace(['<', '>'], "")),
+        ErrorKind::MissingRequiredArgument => {
+            format!("no '{}': expected it", word.replace(['<', '>', '.'], ""))
+        }
         ErrorKind::ArgumentConflict => match text(error, ContextKind::PriorArg).split(' ').next() {
             Some(other) if !other.is_empty() && other != option => {
                 format!("'{option}' beside '{other}': expected one of them")
@@ -92,7 +94,8 @@ fn line(error: &clap::Error, run: bool) -> String {
 fn text(error: &clap::Error, kind: ContextKind) -> String {
     match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
-        Some(ContextValue::Strings(texts)) => texts.first().cloned().unwrap_or_default(),
+        // The nearest comes last.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned().unwrap_or_default(),
         _ => String::new(),
     }
 }
