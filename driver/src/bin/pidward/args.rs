@@ -5,8 +5,11 @@ use clap::{Arg, ArgAction, Command, builder::OsStringValueParser};
 pub(crate) const RUN: &str = "run";
 pub(crate) const DOCTOR: &str = "doctor";
 pub(crate) const VERIFY: &str = "verify";
+pub(crate) const LS: &str = "ls";
+pub(crate) const STOP: &str = "stop";
+pub(crate) const RECONCILE: &str = "reconcile";
 /// All of them, for a line that expects one.
-pub(crate) const COMMANDS: &str = "run, verify or doctor";
+pub(crate) const COMMANDS: &str = "run, ls, stop, reconcile, verify or doctor";
 
 const RUN_EXIT: &str = "\
 Signals: every signal that can be caught is passed on to the program's process group, but for SIGCHLD. SIGTERM
@@ -27,6 +30,48 @@ Exit codes:
 
 Variables: PIDWARD_GRACE and PIDWARD_LOG stand for --grace and --log where these are not given.";
 
+const LS_EXIT: &str = "\
+A record is an allegation: the verdict says whether the child lives. Without --registry every directory of the caller's
+runs is looked at, below $XDG_RUNTIME_DIR/pidward, /run/pidward and the temporary directory. What is no record is one line on
+standard error.
+
+Exit codes:
+  0    also where nothing is written down
+  2    bad input
+  125  the directory that was named cannot be used
+
+Variables: PIDWARD_REGISTRY and PIDWARD_LOG stand for --registry and --log where these are not given.";
+
+const STOP_EXIT: &str = "\
+Every child of that name is stopped with its tree, whether its supervisor lives or not: SIGTERM, SIGKILL after the
+grace, all at once. Whoever is signalled was verified before. What this command runs below is left alone.
+
+Exit codes, the worst of several, in this order from the mildest:
+  0    stopped, or ended before
+  1    no child of that name is written down
+  3    the number is somebody else's: untouched
+  5    it cannot be told who it is: untouched
+  4    something survived the stop; each is named on standard error
+  2    bad input
+  125  the directory that was named cannot be used
+
+Variables: PIDWARD_REGISTRY, PIDWARD_GRACE and PIDWARD_LOG stand for --registry, --grace and --log where these are not given.";
+
+const RECONCILE_EXIT: &str = "\
+Children of supervisors that have ended are stopped with their trees, and so is whoever descends from such a
+supervisor without a record; records of those that have ended are removed, and empty directories. A directory with a living
+owner is reported and not touched. Of whom it cannot be told who it is, and what is no record, is kept.
+
+Exit codes:
+  0    nothing is left
+  2    bad input
+  4    something survived its stop; each is named on standard error
+  5    something was kept
+  125  the directory that was named cannot be used
+
+Variables: PIDWARD_REGISTRY, PIDWARD_GRACE and PIDWARD_LOG stand for --registry, the grace (5s) and --log where these are not
+given.";
+
 const DOCTOR_EXIT: &str = "\
 Exit codes:
   0    every promise is kept by its first mechanism
@@ -37,16 +82,18 @@ Exit codes:
 Variables: PIDWARD_LOG stands for --log where it is not given; NO_COLOR (not empty) turns colours off.";
 
 const VERIFY_EXIT: &str = "\
-Without --identity the number must carry the markers of that kind and name and of a supervisor's run, of whatever
-installation. What is absent or cannot be read proves nothing: then the answer is unknown.
+Without --identity the number must be that of a child which is written down by that kind and name, or carry the markers of
+these and of a supervisor's run, of whatever installation. What is absent or cannot be read proves nothing: then the answer is
+unknown.
 
 Exit codes:
   0    same: it is that process, and it lives
   1    it is not: recycled, gone or not-ours
   2    bad input
   5    unknown
+  125  the directory that was named cannot be used
 
-Variables: PIDWARD_LOG stands for --log where it is not given.";
+Variables: PIDWARD_REGISTRY and PIDWARD_LOG stand for --registry and --log where these are not given.";
 
 /// Everything that can be said.
 pub(crate) fn command() -> Command {
@@ -57,7 +104,7 @@ pub(crate) fn command() -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .after_help("Exit codes: see the help of each command; 2 for a command that is not known.")
-        .subcommands([run(), verify(), doctor()])
+        .subcommands([run(), ls(), stop(), reconcile(), verify(), doctor()])
 }
 
 fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -67,6 +114,18 @@ fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
+
+fn registry(help: &'static str) -> Arg {
+    value("registry", "DIR", help)
+}
+
+fn json(help: &'static str) -> Arg {
+    flag("json", help)
+}
+
+const GRACE: &str = "From SIGTERM to SIGKILL, as 250ms, 5s, 2m, 1h [default: 5s]";
+const WHERE: &str =
+    "Looks in this directory, or in those of runs that stand in it [default: all of the caller's]";
 
 fn log() -> Arg {
     value("log", "LEVEL", "What is said on standard error: off, error, warn (default), info, debug or trace")
@@ -80,7 +139,7 @@ fn run() -> Command {
         .args([
             value("name", "NAME", "The name it can be recognised by [default: base name of the program]"),
             value("kind", "KIND", "agent, mcp, api or task [default: task]"),
-            value("grace", "DURATION", "From SIGTERM to SIGKILL, as 250ms, 5s, 2m, 1h [default: 5s]"),
+            value("grace", "DURATION", GRACE),
             value("stdin", "WHAT", "inherit or null [default: inherit]"),
             value("pass-fd", "N", "Passes descriptor N (3 or higher) on; may be repeated")
                 .action(ArgAction::Append),
@@ -119,11 +178,58 @@ fn run() -> Command {
         .after_help(RUN_EXIT)
 }
 
+fn ls() -> Command {
+    Command::new(LS)
+        .display_name("pidward")
+        .about("Lists the children that are written down, and says who of them lives")
+        .override_usage("pidward ls [OPTIONS]")
+        .args([registry(WHERE), json("One JSON object a line"), log()])
+        .after_help(LS_EXIT)
+}
+
+fn stop() -> Command {
+    Command::new(STOP)
+        .display_name("pidward")
+        .about("Stops children by name, from whatever process")
+        .override_usage("pidward stop [OPTIONS] NAME...")
+        .args([
+            Arg::new("names")
+                .value_name("NAME")
+                .value_parser(OsStringValueParser::new())
+                .num_args(1..)
+                .required(true)
+                .help("The name; there may be several"),
+            value("kind", "KIND", "agent, mcp, api or task [default: any]"),
+            registry(WHERE),
+            value("grace", "DURATION", GRACE).conflicts_with("force"),
+            flag("force", "No grace: SIGKILL at once"),
+            json("One JSON object a line for each child"),
+            log(),
+        ])
+        .after_help(STOP_EXIT)
+}
+
+fn reconcile() -> Command {
+    Command::new(RECONCILE)
+        .display_name("pidward")
+        .about("Takes care of what supervisors that have ended left behind")
+        .override_usage("pidward reconcile [OPTIONS]")
+        .args([
+            registry(WHERE),
+            flag("dry-run", "Only says what would be done, and touches nothing"),
+            json("One JSON object a line, also for records that were only removed"),
+            log(),
+        ])
+        .after_help(RECONCILE_EXIT)
+}
+
 fn verify() -> Command {
     Command::new(VERIFY)
         .display_name("pidward")
         .about("Says whether a number is the process that it is said to be")
-        .override_usage("pidward verify [OPTIONS] PID (--name NAME [--kind KIND] | --identity LINE)")
+        .override_usage(
+            "pidward verify [OPTIONS] PID (--name NAME [--kind KIND] [--registry DIR] | --identity LINE)",
+        )
         .args([
             Arg::new("pid")
                 .value_name("PID")
@@ -133,8 +239,9 @@ fn verify() -> Command {
                 .help("The number"),
             value("name", "NAME", "The name that the process is said to have").conflicts_with("identity"),
             value("kind", "KIND", "agent, mcp, api or task [default: task]").requires("name"),
+            registry(WHERE).requires("name").conflicts_with("identity"),
             value("identity", "LINE", "What was written down about it when it was started"),
-            flag("json", "One JSON object"),
+            json("One JSON object"),
             log(),
         ])
         .after_help(VERIFY_EXIT)
@@ -144,6 +251,6 @@ fn doctor() -> Command {
     Command::new(DOCTOR)
         .display_name("pidward")
         .about("Says which mechanism keeps each promise here, why, and what to do")
-        .args([flag("json", "One JSON object"), log()])
+        .args([json("One JSON object"), log()])
         .after_help(DOCTOR_EXIT)
 }

@@ -35,6 +35,19 @@ pub(crate) fn duration(value: &OsStr, of: &str) -> Result<Duration, String> {
     })
 }
 
+const GRACE: Duration = Duration::from_secs(5);
+const GRACE_VARIABLE: &str = "PIDWARD_GRACE";
+
+/// From SIGTERM to SIGKILL.
+pub(crate) fn grace(matches: &ArgMatches) -> Result<Duration, String> {
+    given(matches, "grace", GRACE_VARIABLE).map_or(Ok(GRACE), |(value, of)| duration(&value, &of))
+}
+
+/// The same of a command that has no option for it.
+pub(crate) fn usual_grace() -> Result<Duration, String> {
+    std::env::var_os(GRACE_VARIABLE).map_or(Ok(GRACE), |value| duration(&value, GRACE_VARIABLE))
+}
+
 /// A size as the command takes them, in bytes.
 pub(crate) fn size(value: &OsStr, of: &str) -> Result<u64, String> {
     parse_size(value.as_bytes()).map_err(|e| match e {

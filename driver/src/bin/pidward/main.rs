@@ -1,5 +1,5 @@
-//! The command `pidward`: runs a program that cannot outlive it, says who a process is and what this system keeps of the
-//! promises.
+//! The command `pidward`: runs a program that cannot outlive it, lists and stops what runs, takes care of what a crash has left, says
+//! who a process is and what this system keeps of the promises.
 //!
 //! Results go to standard output; everything else is one line on standard error that begins with `pidward: `. A
 //! reader that goes away (`pidward doctor | head -1`) ends it quietly.
@@ -12,9 +12,13 @@ mod args;
 mod doctor;
 mod environ;
 mod fault;
+mod ls;
 mod names;
 mod output;
+mod reconcile;
+mod registries;
 mod run;
+mod stop;
 mod verdict;
 mod verify;
 
@@ -30,6 +34,9 @@ fn main() -> ExitCode {
         Some((args::RUN, matches)) => run::main(matches),
         Some((args::DOCTOR, matches)) => doctor::main(matches),
         Some((args::VERIFY, matches)) => verify::main(matches),
+        Some((args::LS, matches)) => ls::main(matches),
+        Some((args::STOP, matches)) => stop::main(matches),
+        Some((args::RECONCILE, matches)) => reconcile::main(matches),
         // Not reached: the parser asks for one of them.
         _ => Err(Fault::usage(format!("no command: expected {}", args::COMMANDS))),
     };

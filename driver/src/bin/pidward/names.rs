@@ -8,10 +8,15 @@ use crate::environ::invalid;
 
 /// The value of `--name`.
 pub(crate) fn name(value: &OsStr) -> Result<ServiceName, String> {
+    of(value, "--name")
+}
+
+/// A name, with what the person called it.
+pub(crate) fn of(value: &OsStr, option: &str) -> Result<ServiceName, String> {
     let name = value.to_str().and_then(|text| ServiceName::try_new(text).ok());
     name.ok_or_else(|| {
         let rule = "1 to 128 bytes of UTF-8 without NUL, '=', '/' and control characters, not '.' or '..'";
-        invalid(value, "--name", rule)
+        invalid(value, option, rule)
     })
 }
 

@@ -6,6 +6,10 @@ use std::{
     process::ExitCode,
 };
 
+use serde::Serialize;
+
+use crate::fault::Fault;
+
 /// Writes a result; a reader that has gone away is no fault.
 pub(crate) fn print(text: &str) -> ExitCode {
     ExitCode::from(print_code(text, 0))
@@ -38,4 +42,15 @@ pub(crate) fn complain(text: &str) {
     line.push('\n');
     // Nobody is left to be told where this fails.
     let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A name or path as one line shows it: what moves the cursor, or is not to be seen, is escaped.
+pub(crate) fn one_line(text: &str) -> String {
+    // Quotes harm nobody, and stand in names.
+    text.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// One object for programs, with its line end.
+pub(crate) fn json(object: &impl Serialize) -> Result<String, Fault> {
+    serde_json::to_string(object).map(|text| text + "\n").map_err(|e| Fault::with(125, e))
 }

@@ -51,3 +51,13 @@ pub(crate) fn reason(verdict: Verdict) -> (String, String) {
     };
     (word.to_owned(), words.to_owned())
 }
+
+/// Why a record is kept.
+pub(crate) fn kept(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Unknown(_) => reason(verdict).1,
+        _ => {
+            "it cannot be told whether anybody of its tree lives, or it is another installation's".to_owned()
+        }
+    }
+}

@@ -6,13 +6,14 @@ use std::{
 };
 
 use clap::ArgMatches;
-use pidward::{ChildKind, Identity, ServiceName};
+use pidward::{ChildKind, Identity, ServiceName, Verdict};
 use serde::Serialize;
 
 use crate::{
     environ::{self, invalid},
     fault::Fault,
     names, output,
+    registries::{self, Looked},
     verdict::{reason, word},
 };
 
@@ -41,7 +42,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     environ::start_log(matches).map_err(Fault::usage)?;
     let (pid, claim) = read(matches).map_err(Fault::usage)?;
     let verdict = match &claim {
-        Claim::Named(kind, name) => pidward::verify(pid, *kind, name),
+        Claim::Named(kind, name) => of_named(pid, *kind, name, matches)?,
         Claim::Identity(identity) => identity.verify(),
     };
     let (word, code) = word(verdict);
@@ -52,7 +53,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
             Claim::Identity(_) => (None, None),
         };
         let answer = Answer { v: 1, pid, name, kind, verdict: word, reason, why };
-        serde_json::to_string(&answer).map_err(|e| Fault::with(125, e))? + "\n"
+        output::json(&answer)?
     } else {
         let mut line = format!("{pid} {word}");
         if !why.is_empty() {
@@ -62,6 +63,17 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
         line + "\n"
     };
     Ok(output::print_code(&text, code))
+}
+
+/// What the records say; where none is of this number, what the process shows.
+fn of_named(pid: u32, kind: ChildKind, name: &ServiceName, matches: &ArgMatches) -> Result<Verdict, Fault> {
+    let named = registries::named(matches).map_err(Fault::usage)?;
+    let looked = Looked::at(named.as_deref())?;
+    let merged = looked.listings.into_iter().reduce(|mut all, listing| {
+        all.children.extend(listing.children);
+        all
+    });
+    Ok(merged.map_or_else(|| pidward::verify(pid, kind, name), |all| all.verify(pid, kind, name)))
 }
 
 fn read(matches: &ArgMatches) -> Result<(u32, Claim), String> {

@@ -15,11 +15,9 @@ use pidward::{CgroupPlace, ChildKind, ServiceName};
 
 use super::users::{self, User};
 use crate::{
-    environ::{duration, given, invalid, size},
+    environ::{duration, grace, invalid, size},
     names,
 };
-
-const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Options {
@@ -50,12 +48,11 @@ impl Options {
         let many = |name: &str| matches.get_many::<OsString>(name).unwrap_or_default();
         let mut words = many("program").cloned();
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
-        let grace = given(matches, "grace", "PIDWARD_GRACE");
         Ok(Options {
             name: one("name")
                 .map_or_else(|| Ok(ServiceName::of_program(&program)), |name| names::name(name))?,
             kind: one("kind").map_or(Ok(ChildKind::Task), |kind| names::kind(kind))?,
-            grace: grace.map_or(Ok(GRACE), |(value, of)| duration(&value, &of))?,
+            grace: grace(matches)?,
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
             pass_fds: many("pass-fd").map(|n| descriptor(n)).collect::<Result<_, _>>()?,
             user: one("user").map(|user| users::user(user)).transpose()?,
