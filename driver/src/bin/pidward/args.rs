@@ -19,16 +19,20 @@ SIGTERM sends SIGKILL at once. What the program leaves behind, in its group or o
 pidward is two processes: where the one that was started is killed, the other one does that, and where both are, the
 guard.
 
+The program is written down in a registry while it runs: in the directory that --registry names, which has one owner at a
+time, or in one of its own below $XDG_RUNTIME_DIR/pidward or /run/pidward. What a run that was killed has left in the named
+directory is stopped first.
+
 Exit codes:
   N        the program's own
   128+N    signal N ended it
   4        something survived the stop; each is named on standard error
   124      --timeout has passed
-  125      bad input, or pidward itself failed
+  125      bad input, the registry cannot be used, or pidward itself failed
   126      the program is there and cannot be executed
   127      no such program
 
-Variables: PIDWARD_GRACE and PIDWARD_LOG stand for --grace and --log where these are not given.";
+Variables: PIDWARD_REGISTRY, PIDWARD_GRACE and PIDWARD_LOG stand for --registry, --grace and --log where these are not given.";
 
 const LS_EXIT: &str = "\
 A record is an allegation: the verdict says whether the child lives. Without --registry every directory of the caller's
@@ -139,6 +143,13 @@ fn run() -> Command {
         .args([
             value("name", "NAME", "The name it can be recognised by [default: base name of the program]"),
             value("kind", "KIND", "agent, mcp, api or task [default: task]"),
+            registry(
+                "Writes the program down in this directory, whose only owner this run is [default: its own]",
+            ),
+            flag(
+                "registry-optional",
+                "Runs the program all the same where it cannot be written down, with a warning",
+            ),
             value("grace", "DURATION", GRACE),
             value("stdin", "WHAT", "inherit or null [default: inherit]"),
             value("pass-fd", "N", "Passes descriptor N (3 or higher) on; may be repeated")

@@ -14,6 +14,7 @@ mod job;
 mod options;
 mod orphans;
 mod outer;
+mod record;
 mod supervise;
 mod terminal;
 mod users;
@@ -44,6 +45,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
         Part::Outer(code) => return Ok(code),
         Part::Inner(outer, passed) => (outer, passed),
     };
+    let (registry, optional) = record::open(&options)?;
     orphans::adopt();
     let mut terminal = Terminal::find();
     let mut command = options.command();
@@ -53,7 +55,14 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
-    let spawner = Spawner::builder().grace(options.grace).guard(options.guard).cgroup(options.cgroup.clone());
+    let mut spawner = Spawner::builder()
+        .grace(options.grace)
+        .guard(options.guard)
+        .cgroup(options.cgroup.clone())
+        .registry_optional(optional);
+    if let Some(registry) = registry {
+        spawner = spawner.registry(registry);
+    }
     let spawner = spawner.build().map_err(|e| match (&options.cgroup, e.kind()) {
         (CgroupPlace::At(path), ErrorKind::InvalidInput) => {
             let expected = format!("a cgroup v2 group to make leaves in: {e}");

@@ -16,7 +16,7 @@ use pidward::{CgroupPlace, ChildKind, ServiceName};
 use super::users::{self, User};
 use crate::{
     environ::{duration, grace, invalid, size},
-    names,
+    names, registries,
 };
 
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub(super) name: ServiceName,
     pub(super) kind: ChildKind,
     pub(super) grace: Duration,
+    pub(super) registry: Option<PathBuf>,
+    pub(super) registry_optional: bool,
     pub(super) stdin_null: bool,
     pub(super) pass_fds: Vec<u32>,
     pub(super) user: Option<User>,
@@ -53,6 +55,8 @@ impl Options {
                 .map_or_else(|| Ok(ServiceName::of_program(&program)), |name| names::name(name))?,
             kind: one("kind").map_or(Ok(ChildKind::Task), |kind| names::kind(kind))?,
             grace: grace(matches)?,
+            registry: registries::named(matches)?,
+            registry_optional: matches.get_flag("registry-optional"),
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
             pass_fds: many("pass-fd").map(|n| descriptor(n)).collect::<Result<_, _>>()?,
             user: one("user").map(|user| users::user(user)).transpose()?,
