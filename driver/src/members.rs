@@ -73,8 +73,10 @@ pub(crate) fn signal_leaf(leaf: &Cgroup, kin: Kin<'_>, signal: Signal) {
     let (host, group) = (kin.ground.host(), kin.group.map(Pid::raw));
     let Ok(proc) = host.proc() else { return };
     if signal == Signal::KILL {
-        if let Err(e) = leaf.kill(proc) {
-            say!(warn, "SIGKILL to the cgroup of process {}: {e}", kin.pid);
+        match leaf.kill(proc) {
+            // Removed, as is only done to an empty one: by the supervisor, where somebody else stops its child.
+            Ok(()) | Err(Errno::ENOENT | Errno::ENODEV) => {}
+            Err(e) => say!(warn, "SIGKILL to the cgroup of process {}: {e}", kin.pid),
         }
         return;
     }
