@@ -1,7 +1,7 @@
 //! What the tests share: fixtures that misbehave on demand, and the means to see what a process is and what
 //! it has left behind.
 //!
-//! Everything here leans on the standard library and libc only, never on the crates under test: a fault of
+//! Everything here leans on the standard library, libc and a parser of JSON only, never on the crates under test: a fault of
 //! theirs must not hide in the scales that weigh them.
 //!
 //! The programs under `src/bin` are the children of the tests; [`fixture!`] gives the path of one.
@@ -22,6 +22,7 @@ pub mod proc;
 pub mod pty;
 pub mod records;
 pub mod recycle;
+pub mod registry;
 pub mod report;
 pub mod rounds;
 pub mod seccomp;

@@ -47,12 +47,11 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     let named = registries::named(matches).map_err(Fault::usage)?;
     let looked = Looked::at(named.as_deref())?;
     let records = looked.records();
-    let mut rows = registries::each_at_once(&records, |(listing, record)| Row {
+    let rows = registries::each_at_once(&records, |(listing, record)| Row {
         listing,
         record,
         verdict: record.verify(),
     });
-    rows.sort_by_key(|row| (row.record.name(), row.record.kind()));
     let text = if matches.get_flag("json") { json(&rows)? } else { table(&rows) };
     let code = output::print_code(&text, 0);
     looked.tell_odd();

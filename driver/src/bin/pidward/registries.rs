@@ -74,12 +74,13 @@ impl Looked {
         }
     }
 
-    /// All records, each with where it stands.
+    /// All records by name and kind, each with where it stands.
     pub(crate) fn records(&self) -> Vec<(&Listing, &Listed)> {
         let mut all = Vec::new();
         for listing in &self.listings {
             all.extend(listing.children.iter().map(|listed| (listing, listed)));
         }
+        all.sort_by_key(|(_, listed)| (listed.name(), listed.kind()));
         all
     }
 
