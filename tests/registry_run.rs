@@ -248,6 +248,37 @@ fn a_directory_on_a_file_system_that_is_read_only_cannot_be_used() {
 }
 
 #[test]
+fn a_record_that_cannot_be_written_is_a_refusal_where_the_registry_was_asked_for() {
+    need!(skip::has_pid_namespace(), "needs-namespaces");
+    in_child!(|again| again.in_pid_namespace());
+    child::assert_own_mounts();
+    let guard = NoLeftovers::new();
+    let home = Home::new(&guard);
+    let mount = |name: &str, inodes: &str| {
+        fs::create_dir(home.at(name)).expect("a directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("mode=700,nr_inodes={inodes}"), "none"]).arg(home.at(name));
+        assert!(mount.status().expect("mount").success());
+    };
+    // Room for itself, the lock and the token.
+    mount("full", "3");
+    let registry = home.path("full");
+    let (code, out, err) = home.run(&["--registry", &registry], &["echo", "ran"]).end();
+    assert_eq!((code, out.as_str(), err.lines().count()), (125, "", 1), "{err}");
+    assert!(err.contains("record cannot be written") && err.contains("ENOSPC"), "{err}");
+    let options = ["--registry", &registry, "--registry-optional"];
+    let (code, out, err) = home.run(&options, &["echo", "ran"]).end();
+    assert_eq!((code, out.as_str(), err.lines().count()), (0, "ran\n", 1), "{err}");
+    // And two directories: nobody has asked for this one.
+    mount("pidward", "4");
+    let (code, out, err) = home.run(&[], &["echo", "ran"]).end();
+    assert_eq!((code, out.as_str(), err.lines().count()), (0, "ran\n", 1), "{err}");
+    for name in ["full", "pidward"] {
+        assert!(Command::new("umount").arg(home.at(name)).status().expect("umount").success());
+    }
+}
+
+#[test]
 fn files_that_are_no_records_are_one_line_each_and_the_program_runs() {
     let guard = NoLeftovers::new();
     let home = Home::new(&guard);

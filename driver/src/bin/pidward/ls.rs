@@ -1,5 +1,8 @@
 //! `pidward ls`: the children that are written down, and who of them lives.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt::Write, path::Path, time::Duration};
 
 use clap::ArgMatches;
