@@ -107,9 +107,9 @@ pub(crate) fn is_gone(error: &RegistryError) -> bool {
     std::io::Error::from(error.clone()).kind() == ErrorKind::NotFound
 }
 
+/// Whether it is called as the directory of a run is. It may be gone by now.
 fn is_run(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default();
-    Id128::parse(name.as_encoded_bytes()).is_some() && path.is_dir()
+    Id128::parse(path.file_name().unwrap_or_default().as_encoded_bytes()).is_some()
 }
 
 /// Does it for each, all at once, and gives the answers in the same order.
