@@ -207,7 +207,8 @@ fn a_shutdown_takes_what_ended_children_and_supervisors_below_left_behind() {
     let inner = Board::at(dir.at("inner"));
     let mut cmd = Command::new(command::path());
     cmd.args(["run", "--no-guard", "--"]).arg(fixture!("tree")).arg(inner.path()).args(["deaf", "daemon"]);
-    let mut below = spawner.spawn(cmd.env(guard.token().0, guard.token().1)).expect("pidward");
+    let below = cmd.env(guard.token().0, guard.token().1).env("XDG_RUNTIME_DIR", command::records());
+    let mut below = spawner.spawn(below).expect("pidward");
     inner.wait_for("ready");
     inner.wait_for("deaf");
     inner.wait_for("daemon");

@@ -32,16 +32,21 @@ pub fn path() -> &'static Path {
     })
 }
 
+/// Where runs write themselves down: those that a test kills leave their records, and not among those of the machine.
+pub fn records() -> PathBuf {
+    let records = path().with_extension("records");
+    // It may be there.
+    let _ = std::fs::create_dir(&records);
+    records
+}
+
 /// The command without the variables that would change what it does.
 pub fn plain(guard: &NoLeftovers) -> Command {
     let mut command = guard.command(path());
     for name in ["PIDWARD_GRACE", "PIDWARD_LOG", "PIDWARD_REGISTRY", "NO_COLOR"] {
         command.env_remove(name);
     }
-    // Runs that a test kills leave their records: not among those of the machine.
-    let records = path().with_extension("records");
-    let _ = std::fs::create_dir(&records);
-    command.env("XDG_RUNTIME_DIR", records);
+    command.env("XDG_RUNTIME_DIR", records());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
