@@ -258,3 +258,22 @@ fn a_thousand_children_are_listed_and_reconciled_within_a_second() {
     assert!(report.children.iter().all(|child| matches!(child.action, Action::Cleared(None))));
     assert_eq!((report.children.len(), records(registry.path()).len()), (1000, 0));
 }
+
+#[test]
+fn a_thousand_that_live_are_stopped_together() {
+    in_child!(|again| again.limit(Duration::from_secs(300)));
+    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+    Supervised::start(&guard, fixture!("recorded"), &dir.at("r"), dir.at("board"), "lasting:1000", &[])
+        .kill();
+    let registry = Registry::open(dir.at("r")).expect("its owner has ended");
+    let began = Instant::now();
+    let report = registry.reconcile(Duration::from_secs(60), |_| Policy::Stop).expect("a directory");
+    let took = began.elapsed();
+    println!("1,000 stopped in {took:?}");
+    assert!(report.children.iter().all(|child| matches!(child.action, Action::Stopped(_))), "{report:?}");
+    assert!(!report.has_survivors() && report.children.len() == 1000 && records(registry.path()).is_empty());
+    // A look at all processes for each of them takes many times as long.
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    proc::eventually("nobody is left", || guard.left().is_empty());
+    os::reap_orphans();
+}

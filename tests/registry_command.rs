@@ -1,12 +1,17 @@
 //! `pidward ls`: what is written down, and who of it lives; and bad input to it and to its siblings.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use pidward_tests::{
     command::{child_of, signal},
     fixture,
     leftovers::NoLeftovers,
     registry::{Home, objects},
+    rounds::rounds,
 };
 
 #[test]
@@ -23,7 +28,7 @@ fn ls_shows_each_record_as_a_row_and_as_an_object() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(
         lines[0].split_whitespace().collect::<Vec<_>>(),
-        ["NAME", "KIND", "PID", "VERDICT", "AGE", "CGROUP", "STATE"]
+        ["NAME", "KIND", "PID", "VERDICT", "AGE", "STATE", "PORTS", "CGROUP"]
     );
     assert!(
         lines.len() == 3 && lines[1].starts_with("a nåme\\u{202e}  mcp") && lines[2].starts_with("other "),
@@ -44,8 +49,8 @@ fn ls_shows_each_record_as_a_row_and_as_an_object() {
         assert_eq!(
             keys,
             [
-                "age", "cgroup", "identity", "kind", "name", "pid", "reason", "registry", "state", "v",
-                "verdict"
+                "age", "cgroup", "identity", "kind", "name", "pid", "ports", "reason", "registry", "state",
+                "v", "verdict"
             ]
         );
         assert_eq!(
@@ -56,6 +61,7 @@ fn ls_shows_each_record_as_a_row_and_as_an_object() {
             (&value["verdict"], &value["reason"], &value["state"]),
             (&"same".into(), &"".into(), &"running".into())
         );
+        assert_eq!(value["ports"], serde_json::json!([]));
         assert!(value["age"].as_u64().is_some_and(|age| age < 600), "{value}");
         let registry = value["registry"].as_str().expect("a path");
         assert!(Path::new(registry).join("lock").exists(), "{value}");
@@ -90,6 +96,49 @@ fn a_reader_that_has_gone_ends_ls_quietly() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
     assert_eq!(home.ask(&["stop", "kept", "--force", "--registry", &home.root()]).0, 0);
     run.wait();
+}
+
+/// Children that live throughout, and others that come and go fifty times a second.
+#[test]
+fn a_list_beside_spawns_is_whole() {
+    let guard = NoLeftovers::new();
+    let home = Home::new(&guard);
+    let registry = pidward::Registry::open(home.at("r")).expect("a registry");
+    let spawner = pidward::Spawner::builder().guard(false).registry(registry).build().expect("a spawner");
+    let stay: Vec<_> = (0..5)
+        .map(|at| {
+            let mut cmd = guard.shell("exec sleep 1000");
+            cmd.service(&format!("stays-{at}").parse().expect("a name"));
+            spawner.spawn(&cmd).expect("a child")
+        })
+        .collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let mut cmd = guard.shell("exec true");
+                cmd.service(&"goes".parse().expect("a name"));
+                spawner.spawn(&cmd).expect("a child").wait().expect("its end");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let place = home.path("r");
+        for _ in 0..rounds(60, 500) {
+            let (code, out, err) = home.ask(&["ls", "--json", "--registry", &place]);
+            assert_eq!((code, err.as_str()), (0, ""));
+            let mut names: Vec<_> = objects(&out).iter().map(|value| value["pid"].clone()).collect();
+            let all = names.len();
+            names.sort_by_key(ToString::to_string);
+            names.dedup();
+            assert_eq!(names.len(), all, "none twice: {out}");
+            for child in &stay {
+                assert!(names.contains(&child.id().into()), "{} is missing: {out}", child.id());
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let report = spawner.shutdown(Duration::from_secs(5));
+    assert!(report.is_complete(), "{report:?}");
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub enum Proof<'a> {
     Cookie(Cookie),
     /// It carries a run entry of this installation, or the nonce of a spawn by it: whoever is to outlive its supervisor has the nonce alone.
     Installation(Id128),
+    /// It carries the nonce of some spawn, of whatever installation.
+    Spawned,
     /// It is a child of the caller: for programs that own all their children.
     Child,
     /// It carries a run entry, and is of this kind and name or descends from such a child.
@@ -260,7 +262,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
         Proof::Named(kind, service, cookie) => (kind, service, cookie),
         Proof::Cookie(cookie) => (ChildKind::Task, "", cookie),
         Proof::Installation(id) => (ChildKind::Task, "", Cookie::Installation(id)),
-        Proof::Nonce(_) | Proof::Child => (ChildKind::Task, "", Cookie::Any),
+        Proof::Nonce(_) | Proof::Spawned | Proof::Child => (ChildKind::Task, "", Cookie::Any),
     };
     let mut scan = Scan::new(names, Markers::new(names, kind, service), cookie);
     match dir.environ(|piece| scan.feed(piece)) {
@@ -273,6 +275,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
     let carried = scan.carried();
     let ours = match proof {
         Proof::Nonce(nonce) => carried.nonce == Some(nonce),
+        Proof::Spawned => carried.nonce.is_some(),
         Proof::Cookie(_) | Proof::Child => carried.tree == Tree::Ours,
         Proof::Installation(id) => {
             carried.tree == Tree::Ours || carried.nonce.is_some_and(|nonce| Run::spawned(id, nonce))

@@ -44,7 +44,11 @@ impl Supervised {
         let mut cmd = guard.command(program);
         cmd.arg(dir).arg(board.path()).arg(what).args(kinds).stdin(Stdio::null());
         let supervisor = cmd.spawn().expect("a supervisor");
-        board.wait_for(if what.starts_with("many") { "many" } else { "ready" });
+        board.wait_for(if what.starts_with("many") || what.starts_with("lasting") {
+            "many"
+        } else {
+            "ready"
+        });
         Supervised { supervisor, board }
     }
 

@@ -136,6 +136,12 @@ impl Listed {
     }
 }
 
+/// The TCP addresses that each of these children, and whoever carries its nonce, listens on now: in their order. One look at all processes
+/// serves all of them.
+pub fn ports<'a>(children: impl IntoIterator<Item = &'a Listed, IntoIter: Clone>) -> Vec<Vec<SocketAddr>> {
+    tree::ports(&Ground::default(), children.into_iter().map(Listed::record))
+}
+
 /// What stands in a directory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -148,7 +154,6 @@ pub struct Listing {
     pub odd: Vec<(PathBuf, String)>,
     /// Whether a supervisor owns the directory now.
     pub is_owned: bool,
-    installation: Option<Id128>,
 }
 
 impl Listing {
@@ -169,15 +174,7 @@ impl Listing {
             }
         }
         children.sort_by_key(|child| (child.name(), child.kind(), child.nonce()));
-        let installation = super::read_token(&place);
-        Ok(Listing { path: place.path().to_owned(), children, odd, is_owned, installation })
-    }
-
-    /// The TCP addresses that each child, and whoever carries its nonce, listens on now: in the order of [`children`](Listing::children).
-    pub fn ports(&self) -> Vec<Vec<SocketAddr>> {
-        let nobody = Id128::from_bytes([0; 16]);
-        let records = self.children.iter().map(Listed::record);
-        tree::ports(&Ground::default(), self.installation.unwrap_or(nobody), records)
+        Ok(Listing { path: place.path().to_owned(), children, odd, is_owned })
     }
 
     /// The directories of runs of the caller, below every [root](super::Registry::roots).

@@ -51,7 +51,7 @@ mod written;
 
 pub use adopted::{Adopted, Ending};
 pub use error::{RegistryError, RegistryErrorKind};
-pub use list::{Listed, Listing, RecordState};
+pub use list::{Listed, Listing, RecordState, ports};
 pub use outcome::{Action, Leftover, Policy, Reconciled, Reconciliation};
 pub(crate) use written::{About, Written};
 
@@ -325,13 +325,11 @@ fn say_who(place: &Place, lock: &OwnedFd) -> Result<(), RegistryError> {
     written.map_err(|e| RegistryError::io(&place.path().join(LOCK), place::errno_of(&e)))
 }
 
-fn read_token(place: &Place) -> Option<Id128> {
-    Id128::parse(place.read(OsStr::new(TOKEN)).ok()??.strip_suffix(b"\n")?)
-}
-
 /// The installation: as it is written down, or as records have it, or `wanted`, or a new one.
 fn token(place: &Place, wanted: Option<Id128>) -> Result<Id128, RegistryError> {
-    if let Some(id) = read_token(place) {
+    let read = place.read(OsStr::new(TOKEN)).ok().flatten();
+    let read = read.and_then(|text| Id128::parse(text.strip_suffix(b"\n")?));
+    if let Some(id) = read {
         return Ok(id);
     }
     let of_records = || {

@@ -133,7 +133,7 @@ impl Inner {
                 false => done.children.push(self.settle(case)),
             }
         }
-        let ports = ports(ground, self.installation, left.iter().map(|case| case.record.record()));
+        let ports = ports(ground, left.iter().map(|case| case.record.record()));
         for (mut case, ports) in left.into_iter().zip(ports) {
             case.ports = ports;
             match (decide(Leftover::Child(&case.record, case.verdict)), &case.process) {

@@ -65,21 +65,21 @@ pub(super) fn leaf_path(record: &Record) -> Option<&Path> {
 /// The TCP addresses that the child of each of these records and its tree listen on: whoever is verified, or carries the nonce.
 pub(super) fn ports<'a>(
     ground: &Ground,
-    installation: Id128,
     records: impl Iterator<Item = &'a Record> + Clone,
 ) -> Vec<Vec<SocketAddr>> {
     let (host, names) = (ground.host(), ground.names());
-    let places: HashMap<Id128, usize> =
-        records.clone().enumerate().map(|(at, record)| (record.nonce, at)).collect();
+    let place = |(at, record): (usize, &Record)| (record.nonce, (at, record.born.map(|born| born.pid)));
+    let places: HashMap<Id128, (usize, Option<Pid>)> = records.clone().enumerate().map(place).collect();
     let mut found: Vec<Vec<SocketAddr>> = vec![Vec::new(); places.len()];
     if places.is_empty() {
         return found;
     }
     let mut carriers = Vec::new();
-    let proof = Proof::Installation(installation);
-    let seen = sweep::each(&host, &names, Scope::Since(0), proof, |member| {
+    let seen = sweep::each(&host, &names, Scope::Since(0), Proof::Spawned, |member| {
         if let Member::Ours(process, _, Carried { nonce: Some(nonce), .. }) = member {
-            carriers.extend(places.get(&nonce).map(|at| (*at, process.pid(), nonce)));
+            // The child itself is verified below.
+            let other = places.get(&nonce).filter(|(_, child)| *child != Some(process.pid()));
+            carriers.extend(other.map(|(at, _)| (*at, process.pid(), nonce)));
         }
     });
     if let Err(e) = seen {

@@ -223,6 +223,8 @@ impl<T: Tree> Climb<T> {
             if self.leader_seen {
                 self.feed(began, Event::LeaderEnded, looks);
             }
+            // Whoever has ended by now is looked at in the next step, with all others whose signal went out in this one.
+            return;
         }
         if !self.leader_seen && self.tree.has_ended() {
             self.leader_seen = true;

@@ -6,7 +6,8 @@
 //! - `survive`: the same, with a tree that survives it;
 //! - `stop`: the same; then stops the tree, and writes `stopped 0`;
 //! - `end`: the same, waits for the end of the first of the tree, writes `ended CODE` and ends;
-//! - `many:N`: starts `N` times `sleep` as tasks, writes `many N` and stays.
+//! - `many:N`: starts `N` times `sleep` as tasks, writes `many N` and stays;
+//! - `lasting:N`: the same, with tasks that survive it; writes `many N`.
 
 use std::{
     fs::OpenOptions,
@@ -41,11 +42,12 @@ fn main() {
     let spawner = Spawner::builder().guard(false).registry(registry).build().expect("a spawner");
     say(board, &format!("owner {}", std::process::id()));
     let (what, number) = what.split_once(':').unwrap_or((what, "0"));
-    if what == "many" {
+    if what == "many" || what == "lasting" {
         for at in 0..number.parse::<u32>().expect("a number") {
             let mut cmd = Command::new("sleep");
             let name = format!("sleeper-{at}").parse().expect("a name");
-            spawner.spawn_supervised(cmd_of(cmd.arg("1000").service(&name))).expect("a child");
+            cmd.arg("1000").service(&name).survives_supervisor(what == "lasting");
+            spawner.spawn_supervised(cmd).expect("a child");
         }
         say(board, &format!("many {number}"));
         os::sleep_for_ever();
@@ -69,8 +71,4 @@ fn main() {
         _ => {}
     }
     os::sleep_for_ever();
-}
-
-fn cmd_of(cmd: &mut Command) -> Command {
-    std::mem::replace(cmd, Command::new(""))
 }

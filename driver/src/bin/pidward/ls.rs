@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write, path::Path, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, net::SocketAddr, path::Path, time::Duration};
 
 use clap::ArgMatches;
 use pidward::{Listing, Verdict, registry::Listed};
@@ -17,14 +17,15 @@ use crate::{
     verdict,
 };
 
-/// The columns. One more goes in here, in [`Row::cells`] and, for programs, in [`Line`].
-const HEAD: [&str; 7] = ["NAME", "KIND", "PID", "VERDICT", "AGE", "CGROUP", "STATE"];
+/// The columns.
+const HEAD: [&str; 8] = ["NAME", "KIND", "PID", "VERDICT", "AGE", "STATE", "PORTS", "CGROUP"];
 
 /// One record, looked at.
 struct Row<'a> {
     listing: &'a Listing,
     record: &'a Listed,
     verdict: Verdict,
+    ports: Vec<SocketAddr>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +40,8 @@ struct Line<'a> {
     age: Option<u64>,
     cgroup: Option<String>,
     state: &'static str,
+    /// `ADDRESS:PORT` of each TCP socket that it or its tree listens on.
+    ports: Vec<String>,
     registry: String,
     /// The line that `verify --identity` takes.
     identity: Option<String>,
@@ -50,11 +53,11 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     let named = registries::named(matches).map_err(Fault::usage)?;
     let looked = Looked::at(named.as_deref())?;
     let records = looked.records();
-    let rows = registries::each_at_once(&records, |(listing, record)| Row {
-        listing,
-        record,
-        verdict: record.verify(),
-    });
+    let verdicts = registries::each_at_once(&records, |(_, record)| record.verify());
+    let ports = pidward::registry::ports(records.iter().map(|(_, record)| *record));
+    let answers = verdicts.into_iter().zip(ports);
+    let row = |(&(listing, record), (verdict, ports))| Row { listing, record, verdict, ports };
+    let rows: Vec<_> = records.iter().zip(answers).map(row).collect();
     let text = if matches.get_flag("json") { json(&rows)? } else { table(&rows) };
     let code = output::print_code(&text, 0);
     looked.tell_odd();
@@ -75,6 +78,7 @@ fn json(rows: &[Row<'_>]) -> Result<String, Fault> {
             age: row.record.age().map(|age| age.as_secs()),
             cgroup: row.record.cgroup().map(|path| lossy(&path)),
             state: row.record.state().as_str(),
+            ports: row.ports.iter().map(SocketAddr::to_string).collect(),
             registry: lossy(&row.listing.path),
             identity: identity.map(|identity| identity.to_string()),
         };
@@ -96,8 +100,9 @@ impl Row<'_> {
             or_none(self.record.identity().map(|identity| identity.pid().to_string())),
             verdict::word(self.verdict).0.to_owned(),
             or_none(self.record.age().map(age)),
-            or_none(self.record.cgroup().map(|path| output::one_line(&path.to_string_lossy()))),
             self.record.state().as_str().to_owned(),
+            or_none((!self.ports.is_empty()).then(|| numbers(&self.ports))),
+            or_none(self.record.cgroup().map(|path| output::one_line(&path.to_string_lossy()))),
         ]
     }
 }
@@ -122,6 +127,12 @@ fn table(rows: &[Row<'_>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The port numbers, each once.
+fn numbers(ports: &[SocketAddr]) -> String {
+    let numbers: BTreeSet<u16> = ports.iter().map(SocketAddr::port).collect();
+    numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// In the largest unit that leaves a number.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub(crate) const OPTION: &str = "registry";
-const VARIABLE: &str = "PIDWARD_REGISTRY";
+pub(crate) const VARIABLE: &str = "PIDWARD_REGISTRY";
 
 /// How many directories or children are dealt with at once.
 const AT_ONCE: usize = 128;

@@ -39,6 +39,8 @@ struct Line {
     /// How many were stopped of those without a record.
     strays: Option<usize>,
     survivors: Vec<Left>,
+    /// `ADDRESS:PORT` of each TCP socket that it and its tree listened on when they were found.
+    ports: Vec<String>,
     registry: String,
     #[serde(skip)]
     text: Option<String>,
@@ -159,6 +161,7 @@ impl Line {
             rung: None,
             strays: None,
             survivors: Vec::new(),
+            ports: Vec::new(),
             registry: lossy(dir),
             text: None,
         }
@@ -190,6 +193,7 @@ impl Line {
             "kept" => Some(format!("kept: {name}: {}", verdict::kept(child.verdict))),
             action => Some(format!("{action}: {name}")),
         };
+        line.ports = child.ports.iter().map(ToString::to_string).collect();
         line.rung = stopped.and_then(rung);
         line.survivors = stopped.map_or_else(Vec::new, |stopped| left(&stopped.survivors));
         line

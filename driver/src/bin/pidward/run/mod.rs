@@ -19,7 +19,7 @@ mod supervise;
 mod terminal;
 mod users;
 
-use crate::{environ, fault::Fault};
+use crate::{environ, fault::Fault, registries};
 use options::Options;
 use outer::Part;
 use supervise::Supervision;
@@ -110,6 +110,8 @@ impl Options {
         if self.clear_env {
             command.env_clear();
         }
+        // One directory has one owner: whoever is below has its own.
+        command.env_remove(registries::VARIABLE);
         for (name, value) in &self.env {
             command.env(name, value);
         }
