@@ -98,3 +98,38 @@ fn fill(disk: &Path) {
     // Ends when the disk is full.
     while file.write_all(&[0; 4096]).is_ok() {}
 }
+
+#[test]
+fn the_lock_is_the_directorys_and_cannot_be_removed() {
+    let dir = TempDir::new();
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    // A cleaner of temporary files asks for this lock before it takes anything away.
+    let held = std::process::Command::new("flock").args(["-n", "-s"]).arg(dir.at("r")).arg("true").status();
+    assert!(held.is_ok_and(|status| status.code() == Some(1)), "flock(1) of the directory");
+    fs::remove_file(dir.at("r").join("lock")).expect("ours");
+    let error = Registry::open(dir.at("r")).expect_err("it has an owner all the same");
+    assert!(matches!(error.kind(), RegistryErrorKind::AlreadyRunning(_)), "{error}");
+    drop(registry);
+    assert!(!dir.at("r").exists());
+}
+
+#[test]
+fn another_directory_in_its_place_is_left_alone() {
+    let dir = TempDir::new();
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    fs::rename(dir.at("r"), dir.at("away")).expect("ours");
+    fs::create_dir(dir.at("r")).expect("ours");
+    drop(registry);
+    assert!(dir.at("r").exists(), "it is somebody else's");
+    assert_eq!(fs::read_dir(dir.at("away")).expect("there").count(), 0);
+}
+
+#[test]
+fn a_directory_that_is_no_registry_is_not_made_one_by_who_only_looks() {
+    let dir = TempDir::new();
+    fs::DirBuilder::new().mode(0o700).create(dir.at("d")).expect("ours");
+    fs::write(dir.at("d").join("letter"), "").expect("ours");
+    let error = Registry::open_existing(dir.at("d")).expect_err("no registry");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+    assert_eq!(fs::read_dir(dir.at("d")).expect("there").count(), 1);
+}

@@ -10,7 +10,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `lock` | locked (flock(2)) by the owner while it lives, who says in it who it is: `pid N` on a line of its own |
+//! | `lock` | locked (flock(2)), as the directory itself is, by the owner while it lives, who says in it who it is: `pid N` on a line of its own |
 //! | `installation` | the token: 32 hex digits |
 //! | `<nonce>.record` | one child; [`pidward_core::record`] |
 //! | `.<name>.tmp` | a file that is being written |
@@ -20,8 +20,9 @@
 use std::{
     collections::HashSet,
     ffi::OsStr,
-    io::{self, Seek, Write},
-    os::fd::{AsFd, OwnedFd},
+    fs::File,
+    io::{self, Write},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex},
@@ -55,7 +56,7 @@ pub use list::{Listed, Listing, RecordState, ports};
 pub use outcome::{Action, Leftover, Policy, Reconciled, Reconciliation};
 pub(crate) use written::{About, Written};
 
-use place::{Odd, Place};
+use place::Place;
 
 use crate::{
     markers::MarkerNames,
@@ -87,7 +88,7 @@ pub struct Registry {
 #[derive(Debug)]
 pub(crate) struct Inner {
     place: Place,
-    /// Held as long as this is.
+    /// The lock's file, locked as long as this is.
     _lock: OwnedFd,
     installation: Id128,
     /// A forked copy of it writes and removes nothing.
@@ -159,9 +160,11 @@ impl Registry {
         // A directory may go between its opening and the lock, with the end of its owner.
         for _ in 0..LOOKS {
             let place = Place::open(path, make)?;
-            let Some(lock) = take_lock(&place, make)? else { continue };
+            if !make && !is_registry(&place)? {
+                return Err(place.error(Errno::NOENT));
+            }
+            let Some(lock) = take_lock(&place)? else { continue };
             let installation = token(&place, installation)?;
-            say_who(&place, &lock)?;
             let inner = Inner {
                 place,
                 _lock: lock,
@@ -236,34 +239,39 @@ impl Inner {
         if names.iter().any(|name| !is_own(name)) {
             return;
         }
-        // The lock goes last, and is held: whoever has opened it meanwhile sees that it is the lock no more.
-        for name in names.iter().filter(|name| *name != LOCK) {
+        for name in &names {
             let _ = self.place.remove(name);
         }
-        let _ = (self.place.remove(OsStr::new(LOCK)), std::fs::remove_dir(self.place.path()));
+        // The lock is held: whoever has opened it meanwhile sees that it is there no more.
+        if self.place.is_there() {
+            let _ = std::fs::remove_dir(self.place.path());
+        }
     }
+}
+
+/// Whether anything in it is of a registry.
+fn is_registry(place: &Place) -> Result<bool, RegistryError> {
+    let names = place.names().map_err(|e| place.error(e))?;
+    let is_its =
+        |name: &OsStr| name == LOCK || name == TOKEN || name.as_encoded_bytes().ends_with(RECORD.as_bytes());
+    Ok(names.iter().any(|name| is_its(name)))
 }
 
 fn is_passing(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(place::PASSING.as_bytes())
 }
 
-/// `None`: the directory has gone meanwhile.
-fn take_lock(place: &Place, make: bool) -> Result<Option<OwnedFd>, RegistryError> {
-    let flags = if make { OFlags::RDWR | OFlags::CREATE } else { OFlags::RDWR };
-    let file = match place.file(OsStr::new(LOCK), flags) {
-        Ok(Some(file)) => file,
-        // Removed with its directory, or there never was one.
-        Ok(None) if make => return Ok(None),
-        Ok(None) => return Err(place.error(Errno::NOENT)),
-        Err(Odd::Errno(e)) => return Err(RegistryError::io(&place.path().join(LOCK), e)),
-        Err(_) => return Err(RegistryError::io(&place.path().join(LOCK), Errno::INVAL)),
-    };
+/// Takes the lock, and says in its file who has it. `None`: the directory has gone meanwhile.
+///
+/// What is locked is the directory, so that no cleaner of temporary files takes what is in it, and nobody can take the lock away by removing
+/// a file; and the file too, for whoever looks there.
+fn take_lock(place: &Place) -> Result<Option<OwnedFd>, RegistryError> {
     // Ends with the lock, or with the name of whoever has it.
     let mut seen = None;
     for _ in 0..LOOKS {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(place.is_still(LOCK, file.as_fd()).then_some(file)),
+        match flock(place, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if !place.is_there() => return Ok(None),
+            Ok(()) => return say_who(place).map(Some),
             Err(Errno::WOULDBLOCK) => {}
             Err(e) => return Err(place.error(e)),
         }
@@ -304,25 +312,31 @@ fn owner(place: &Place) -> Option<(u32, Verdict)> {
 
 /// Whether a supervisor owns the directory now, as far as it can be told without touching anything.
 fn is_locked(place: &Place) -> Result<bool, RegistryError> {
-    let Ok(Some(file)) = place.file(OsStr::new(LOCK), OFlags::RDONLY) else { return Ok(false) };
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(false),
+    match flock(place, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            let _ = flock(place, FlockOperation::Unlock);
+            Ok(false)
+        }
         Err(Errno::WOULDBLOCK) => Ok(true),
         Err(e) => Err(place.error(e)),
     }
 }
 
-fn say_who(place: &Place, lock: &OwnedFd) -> Result<(), RegistryError> {
+fn say_who(place: &Place) -> Result<OwnedFd, RegistryError> {
+    let error = |errno: pidward_core::Errno| RegistryError::io(&place.path().join(LOCK), errno);
+    let opened = place.file(OsStr::new(LOCK), OFlags::RDWR | OFlags::CREATE);
+    let file = match opened {
+        Ok(file) => file.ok_or_else(|| place.error(Errno::NOENT))?,
+        Err(odd) => return Err(error(odd.errno())),
+    };
+    // Nobody else takes it who has not the directory.
+    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
     let identity = Host::look().own(None).map_or_else(|_| String::new(), |own| format!("identity {own}\n"));
     let text = format!("pid {}\n{identity}", process::id());
-    let mut file = std::fs::File::from(
-        lock.try_clone().map_err(|e| RegistryError::io(place.path(), place::errno_of(&e)))?,
-    );
-    let written = file
-        .rewind()
-        .and_then(|()| file.write_all(text.as_bytes()))
-        .and_then(|()| file.set_len(text.len() as u64));
-    written.map_err(|e| RegistryError::io(&place.path().join(LOCK), place::errno_of(&e)))
+    let mut file = File::from(file);
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.set_len(text.len() as u64));
+    written.map_err(|e| error(place::errno_of(&e)))?;
+    Ok(file.into())
 }
 
 /// The installation: as it is written down, or as records have it, or `wanted`, or a new one.

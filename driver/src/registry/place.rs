@@ -40,6 +40,8 @@ impl Place {
     /// Opens the directory, and makes it where it is missing and may be made.
     pub(super) fn open(path: &Path, make: bool) -> Result<Place, RegistryError> {
         let error = |errno: Errno| RegistryError::io(path, errno);
+        // The working directory may be another one later.
+        let path = &std::path::absolute(path).map_err(|e| RegistryError::io(path, errno_of(&e)))?;
         if make {
             match fs::mkdir(path, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -131,11 +133,10 @@ impl Place {
         }
     }
 
-    /// Whether the open file is still the one of this name.
-    pub(super) fn is_still(&self, name: &str, file: BorrowedFd<'_>) -> bool {
+    /// Whether its path still leads to it.
+    pub(super) fn is_there(&self) -> bool {
         let same = |a: Stat, b: Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
-        let there = fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
-        there.is_ok_and(|there| fs::fstat(file).is_ok_and(|own| same(own, there)))
+        fs::lstat(&self.path).is_ok_and(|there| fs::fstat(&self.dir).is_ok_and(|own| same(own, there)))
     }
 }
 
@@ -157,6 +158,19 @@ pub(super) enum Odd {
     Name,
     Text(pidward_core::record::RecordError),
     Errno(pidward_core::Errno),
+}
+
+impl Odd {
+    /// The nearest errno.
+    pub(super) fn errno(self) -> pidward_core::Errno {
+        match self {
+            Odd::Link => Errno::LOOP.into(),
+            Odd::NoFile => Errno::ISDIR.into(),
+            Odd::Foreign(_) => Errno::PERM.into(),
+            Odd::Name | Odd::Text(_) => Errno::INVAL.into(),
+            Odd::Errno(e) => e,
+        }
+    }
 }
 
 impl std::fmt::Display for Odd {
