@@ -265,17 +265,20 @@ fn a_full_cgroup_further_up_is_seen() {
 
 #[test]
 fn the_threads_of_our_user_are_counted() {
-    let before = limit::tasks_of_user();
-    assert!(before >= 1);
-    // Other tests start and end threads meanwhile: many more than they do.
-    let stop = std::sync::Barrier::new(65);
-    let with = std::thread::scope(|scope| {
-        for _ in 0..64 {
-            scope.spawn(|| stop.wait());
-        }
-        let with = limit::tasks_of_user();
-        stop.wait();
-        with
+    // Others of our user start and end meanwhile: many more than they do, in one of several tries.
+    let seen = (0..50).any(|_| {
+        let before = limit::tasks_of_user();
+        assert!(before >= 1);
+        let stop = std::sync::Barrier::new(65);
+        let with = std::thread::scope(|scope| {
+            for _ in 0..64 {
+                scope.spawn(|| stop.wait());
+            }
+            let with = limit::tasks_of_user();
+            stop.wait();
+            with
+        });
+        with >= before + 32
     });
-    assert!(with >= before + 32, "{before} {with}");
+    assert!(seen);
 }

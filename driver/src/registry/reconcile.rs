@@ -29,7 +29,7 @@ use super::{
     Action, Adopted, Inner, Leftover, Listed, Policy, Reconciled, Reconciliation, Registry, RegistryError,
     is_passing,
     list::read,
-    tree::{Above, US, leaf_of, leaf_path, one_of_many, ports, verify},
+    tree::{Above, US, groups, leaf_of, leaf_path, one_of_many, ports, verify},
     written::Written,
 };
 use crate::{
@@ -126,11 +126,11 @@ impl Inner {
         done: &mut Reconciliation,
     ) {
         let (mut looks, mut left, mut stopping) = (Looks::new(), Vec::new(), Vec::new());
-        let above = Above::look(ground);
+        let (above, groups) = (Above::look(ground), groups(ground));
         for case in records.into_iter().map(|record| Case::of(ground, record, &above)) {
             match case.is_left(ground, self.installation, &mut looks) {
                 true => left.push(case),
-                false => done.children.push(self.settle(case)),
+                false => done.children.push(self.settle(case, ground, &groups)),
             }
         }
         let ports = ports(ground, left.iter().map(|case| case.record.record()));
@@ -155,8 +155,8 @@ impl Inner {
     }
 
     /// Of whom nobody lives who could be told: cleared or kept.
-    fn settle(&self, case: Case) -> Reconciled {
-        if case.is_unclear(self.installation) {
+    fn settle(&self, case: Case, ground: &Ground, groups: &HashSet<Pid>) -> Reconciled {
+        if case.is_unclear(ground, self.installation, groups) {
             return case.done(Action::Kept);
         }
         self.clear_record(&case.record);
@@ -294,12 +294,13 @@ impl Case {
     }
 
     /// Whether it cannot be said that it has ended.
-    fn is_unclear(&self, installation: Id128) -> bool {
+    fn is_unclear(&self, ground: &Ground, installation: Id128, groups: &HashSet<Pid>) -> bool {
         match self.verdict {
             Verdict::NotOurs(Why::OtherBoot) => false,
             // Of no use to look for what its tree carries.
             _ if !Run::spawned(installation, self.record.nonce()) => true,
-            Verdict::Gone | Verdict::Recycled(_) => self.is_group_taken(),
+            Verdict::Gone => self.is_group_left(ground, groups),
+            Verdict::Recycled(_) => false,
             US => true,
             // The number is somebody's who cannot be it.
             Verdict::NotOurs(_) => false,
@@ -308,10 +309,10 @@ impl Case {
     }
 
     /// Whether a group of the child's number is left though nobody has the number: it was its group, and who is in it shows nothing.
-    fn is_group_taken(&self) -> bool {
+    fn is_group_left(&self, ground: &Ground, groups: &HashSet<Pid>) -> bool {
         let pgid = self.record.record().born.and_then(|born| born.pgid);
-        let Some(pgid) = pgid.filter(|_| self.verdict == Verdict::Gone) else { return false };
-        let (ours, unproven) = members::members(&Ground::default(), pgid, Proof::Nonce(self.record.nonce()));
+        let Some(pgid) = pgid.filter(|pgid| groups.contains(pgid)) else { return false };
+        let (ours, unproven) = members::members(ground, pgid, Proof::Nonce(self.record.nonce()));
         !(ours.is_empty() && unproven.is_empty())
     }
 

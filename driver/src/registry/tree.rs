@@ -143,6 +143,18 @@ impl Above {
     }
 }
 
+/// The groups that somebody is in.
+pub(super) fn groups(ground: &Ground) -> HashSet<Pid> {
+    let (host, mut groups) = (ground.host(), HashSet::new());
+    let Ok(proc) = host.proc() else { return groups };
+    let _ = proc.pids(|pid| {
+        let stat = proc.listed(pid).and_then(|process| process.stat());
+        groups.extend(stat.ok().and_then(|stat| Pid::from_raw(stat.pgrp)));
+        true
+    });
+    groups
+}
+
 fn nonce_of(ground: &Ground, pid: Pid) -> Option<Id128> {
     let (host, names) = (ground.host(), ground.names());
     let mut scan = Scan::new(&names, Markers::new(&names, ChildKind::Task, ""), Cookie::Any);
