@@ -166,6 +166,33 @@ fn a_record_goes_when_nobody_is_left_of_the_tree() {
 }
 
 #[test]
+fn a_shutdown_leaves_no_record_and_no_directory() {
+    let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    let spawner = spawner(&registry);
+    let mut trees: Vec<_> = (0..2)
+        .map(|at| {
+            let board = Board::at(dir.at(format!("board{at}")));
+            let mut cmd = Command::new(fixture!("tree"));
+            cmd.arg(board.path()).args(["child", "exit"]).env(guard.token().0, guard.token().1);
+            let child = spawner.spawn(&cmd).expect("a tree");
+            board.wait_for("child");
+            child
+        })
+        .collect();
+    let report = trees[0].wait().expect("its end");
+    assert!(report.success());
+    proc::eventually("it has ended", || {
+        records(registry.path()).iter().any(|(_, text)| has_line(text, "state=ended"))
+    });
+    drop(registry);
+    assert!(spawner.shutdown(SHORT).is_complete());
+    assert_eq!(records(&dir.at("r")), []);
+    drop(trees);
+    proc::eventually("an empty directory goes", || !dir.at("r").exists());
+}
+
+#[test]
 fn a_directory_has_one_owner_and_a_second_one_changes_nothing() {
     let (guard, dir) = (NoLeftovers::new(), TempDir::new());
     let place = dir.at("r");

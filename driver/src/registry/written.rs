@@ -63,8 +63,6 @@ impl Written {
         if !inner.is_ours() {
             return Err(Errno::EPERM);
         }
-        // The final status of the last one of this name is replaced by the new child.
-        let _ = registry.take_status(&(about.kind, about.name.clone()));
         let record = Record {
             state: State::Intent,
             kind: about.kind.core(),
@@ -118,6 +116,14 @@ impl Written {
         // Whoever asks meanwhile waits for it.
         let mut kept = lock(&self.registry.kept);
         self.ended(status);
+        // There may have been two of one name.
+        kept.retain(|(other, nonce, _)| {
+            let stays = *other != name;
+            if !stays {
+                self.registry.remove(*nonce);
+            }
+            stays
+        });
         kept.push((name, self.nonce, status));
     }
 

@@ -158,6 +158,8 @@ impl Spawner {
         let known: Vec<_> = report.survivors().collect();
         let home = shared.home.as_deref();
         report.strays = stop_strays(&shared.ground, home, grace.saturating_sub(began.elapsed()), &known);
+        // With them the trees of children that had ended before.
+        shared.look_at_lingering();
         report
     }
 

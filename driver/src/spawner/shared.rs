@@ -162,6 +162,10 @@ impl Shared {
                 Ok(identity) => written.born(&identity),
                 Err(e) => say!(warn, "the record of process {} does not say who it is: {e:?}", entry.pid()),
             }
+            if let (Some(registry), Some(name)) = (&self.config.registry, &entry.about.name) {
+                // The final status of the last one of this name is replaced by the new child.
+                let _ = registry.take_status(name);
+            }
         }
         lock(&self.children).insert(key, Arc::clone(&entry));
         match entry.child.pidfd() {
