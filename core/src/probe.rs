@@ -6,9 +6,10 @@
 use rustix::fd::{AsFd, AsRawFd};
 
 use crate::{
-    Errno, Pid,
+    Pid,
     identity::pidfs_inode,
     reap::{self, ReapError, Target},
+    signal::{self, GroupMeans},
     sys,
 };
 
@@ -35,12 +36,10 @@ pub fn pidfds() -> Pidfds {
     let Some(own) = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()) else {
         return Pidfds::default();
     };
-    let signal = |flags| sys::signal_pidfd(own.as_raw_fd(), None, flags);
     Pidfds {
         open: true,
-        signal: signal(0).is_ok(),
-        // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
-        signal_group: matches!(signal(sys::TO_GROUP), Ok(()) | Err(Errno::ESRCH)),
+        signal: sys::signal_pidfd(own.as_raw_fd(), None, 0).is_ok(),
+        signal_group: signal::group_means() == GroupMeans::Pidfd,
         // No child of itself, says a kernel that knows pidfds.
         wait: matches!(reap::peek(Target::Pidfd(own.as_fd())), Err(ReapError::NotOurs)),
         inode: matches!(pidfs_inode(own.as_fd()), Ok(Some(_))),

@@ -7,7 +7,7 @@
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::{Errno, Signal, probe, sys};
+use crate::{Errno, Pid, Signal, fd::Fd, sys};
 
 /// How a group can be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,14 @@ pub enum GroupMeans {
 /// Asks the kernel by which means groups can be signalled: sends nothing, to the group that the caller itself leads
 /// or would lead.
 pub fn group_means() -> GroupMeans {
-    if probe::pidfds().signal_group { GroupMeans::Pidfd } else { GroupMeans::UnreapedLeader }
+    // Closed by a call of our own: a guard asks too.
+    let own = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()).map(Fd::from);
+    // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
+    let asked = own.map(|own| sys::signal_pidfd(own.raw(), None, sys::TO_GROUP));
+    match asked {
+        Some(Ok(()) | Err(Errno::ESRCH)) => GroupMeans::Pidfd,
+        _ => GroupMeans::UnreapedLeader,
+    }
 }
 
 /// Why no signal was sent.

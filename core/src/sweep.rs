@@ -17,7 +17,7 @@ use crate::{
     identity::{Host, Process},
     marker::{Carried, ChildKind, Cookie, Markers, Names, Run, Scan, Tree},
     procfs::{Environ, Proc, ProcDir, ProcError, Stat},
-    signal::SignalError,
+    signal::{self, GroupMeans, SignalError},
     sys,
 };
 
@@ -173,7 +173,8 @@ pub fn end_all(
 }
 
 /// Sends signals to a process that proves to be ours, to the group that it leads, where the kernel can do that safely, and to the session
-/// that it leads; with the group and the session that it is in.
+/// that it leads; with the group and the session that it is in. Each of them gets a signal once: whoever is in the group of another that
+/// proves to be ours has it from there.
 ///
 /// # Errors
 /// As [`Process::signal`], of the last signal to the process itself.
@@ -186,14 +187,23 @@ pub fn signal_led(
     signals: &[Signal],
 ) -> Result<(), SignalError> {
     let leads = |number: i32| number == process.pid().raw();
+    let leader = Pid::from_raw(group).filter(|leader| *leader != process.pid());
+    let has_it = || leader.is_some_and(|leader| one(host, names, leader, proof).is_some());
+    // The second SIGTERM is often taken for impatience, the second SIGKILL is not.
+    if signals.iter().all(|signal| *signal != Signal::KILL)
+        && signal::group_means() == GroupMeans::Pidfd
+        && has_it()
+    {
+        return Ok(());
+    }
     if leads(session) && !signals.is_empty() {
         // As long as it lives the number of its session is its own.
         bare_members(host, names, process.pid(), proof, signals);
     }
     let mut sent = Ok(());
     for signal in signals {
-        let _ = leads(group).then(|| process.signal_group(*signal));
-        sent = process.signal(*signal);
+        let by_group = leads(group) && process.signal_group(*signal).is_ok();
+        sent = if by_group { Ok(()) } else { process.signal(*signal) };
     }
     sent
 }

@@ -6,7 +6,7 @@ use super::{Files, code_lines, functions, mask};
 type Budget = (&'static str, &'static [&'static str], &'static [&'static str], usize);
 
 const BUDGETS: [Budget; 4] = [
-    ("core", &["core/src/"], &[], 5117),
+    ("core", &["core/src/"], &[], 5131),
     (
         "driver without the command",
         &["driver/src/"],
