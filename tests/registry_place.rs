@@ -133,3 +133,23 @@ fn a_directory_that_is_no_registry_is_not_made_one_by_who_only_looks() {
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
     assert_eq!(fs::read_dir(dir.at("d")).expect("there").count(), 1);
 }
+
+#[test]
+fn an_odd_umask_makes_no_file_that_its_owner_cannot_read() {
+    let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+    let board = pidward_tests::announce::Board::at(dir.at("board"));
+    let mut cmd = guard.command("sh");
+    // The board is there before.
+    fs::write(board.path(), "").expect("ours");
+    cmd.args(["-c", "umask 0777; exec \"$@\"", "sh"]).arg(pidward_tests::fixture!("recorded"));
+    let mut supervisor = cmd.arg(dir.at("r")).arg(board.path()).arg("many:1").spawn().expect("a supervisor");
+    board.wait_for("many");
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&dir.at("r")), 0o700);
+    for entry in fs::read_dir(dir.at("r")).expect("there").map(|entry| entry.expect("an entry").path()) {
+        assert_eq!(mode(&entry), 0o600, "{entry:?}");
+    }
+    supervisor.kill().expect("it lives");
+    supervisor.wait().expect("ours");
+    proc::eventually("its death signal ends the child", || guard.left().is_empty());
+}

@@ -54,13 +54,14 @@ pub(crate) struct Home {
 
 impl Home {
     /// Makes it, and clears what dead supervisors have left beside it.
-    pub(crate) fn make(ground: &Ground, place: &CgroupPlace) -> Result<Option<Home>, CgroupError> {
+    /// `end`: who is left in one of our installation is ended; else it stays.
+    pub(crate) fn make(ground: &Ground, place: &CgroupPlace, end: bool) -> Result<Option<Home>, CgroupError> {
         let above = match place {
             CgroupPlace::Off => return Ok(None),
             CgroupPlace::Auto => Cgroup::own(ground.host().proc().map_err(|_| CgroupError::NoTree)?)?,
             CgroupPlace::At(path) => open(path)?,
         };
-        sweep(&above, ground);
+        sweep(&above, ground, end);
         let nonce = ground.nonce().ok();
         let own = ground.host().own(nonce).map_err(|_| CgroupError::NoTree)?;
         let name = c_string(&own.to_string());
@@ -195,8 +196,9 @@ impl CgroupGuard {
     }
 }
 
-/// Removes the groups of runs whose supervisor is dead. Who is left in one is ended, if it is of our installation; else it stays.
-fn sweep(above: &Cgroup, ground: &Ground) {
+/// Removes the groups of runs whose supervisor is dead. Who is left in one is ended, if that is to be and it is of our installation, and we
+/// are not in it ourselves; else it stays.
+fn sweep(above: &Cgroup, ground: &Ground, end: bool) {
     let mut stale = Vec::new();
     above.each(|name| {
         let Ok(owner) = Identity::parse(name.to_bytes()) else { return };
@@ -213,9 +215,15 @@ fn sweep(above: &Cgroup, ground: &Ground) {
     for (name, ours) in stale {
         let host = ground.host();
         let (Ok(group), Ok(proc)) = (above.open(&name), host.proc()) else { continue };
+        let mut is_ours_too = false;
+        group.members(proc, |process, _| is_ours_too |= process.pid().get() == process::id());
         for _ in 0..LOOKS {
             match above.remove(&name) {
-                Err(Errno::EBUSY) if ours && group.kill(proc).is_ok() => {
+                Err(Errno::EBUSY) if end && ours && !is_ours_too && group.kill(proc).is_ok() => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                // For some milliseconds after the last one's end.
+                Err(Errno::EBUSY) if group.is_populated() == Ok(false) => {
                     thread::sleep(Duration::from_millis(10));
                 }
                 _ => break,
@@ -224,10 +232,10 @@ fn sweep(above: &Cgroup, ground: &Ground) {
     }
 }
 
-/// The same below the group in this directory, if it is one.
-pub(crate) fn sweep_path(above: &Path, ground: &Ground) {
+/// Removes them below the group in this directory, if it is one; nobody is ended, and a group with somebody in it stays.
+pub(crate) fn tidy_path(above: &Path, ground: &Ground) {
     if let Ok(above) = open(above) {
-        sweep(&above, ground);
+        sweep(&above, ground, false);
     }
 }
 

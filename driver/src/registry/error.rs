@@ -69,7 +69,7 @@ impl fmt::Display for RegistryError {
                 write!(f, "already running: process {pid} supervises there")
             }
             (RegistryErrorKind::AlreadyRunning(None), _) => {
-                f.write_str("already running: a supervisor that has not said its pid has the lock")
+                f.write_str("already running: a supervisor of another pid namespace, or one that has not said who it is, has the lock")
             }
             (RegistryErrorKind::LockLeft(pid), _) => write!(
                 f,

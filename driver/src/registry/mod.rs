@@ -20,8 +20,7 @@
 use std::{
     collections::HashSet,
     ffi::OsStr,
-    fs::File,
-    io::{self, Write},
+    io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process,
@@ -32,7 +31,7 @@ use std::{
 
 use pidward_core::{
     Id128,
-    identity::{Host, Verdict},
+    identity::{Host, Verdict, Why},
     marker::Names,
     record::Record,
 };
@@ -47,6 +46,7 @@ mod list;
 mod outcome;
 mod place;
 mod reconcile;
+mod strays;
 mod tree;
 mod written;
 
@@ -74,6 +74,7 @@ type Named = (ChildKind, ServiceName);
 
 /// How often somebody who has just taken the lock is given the time to say who it is, 10 ms apart.
 const LOOKS: u32 = 100;
+const FEW_LOOKS: u32 = 20;
 
 /// A registry that this process owns: [open](Registry::open) or [new](Registry::new), and then given to a
 /// [spawner](crate::SpawnerBuilder::registry). Clones are the same one.
@@ -89,8 +90,9 @@ pub struct Registry {
 pub(crate) struct Inner {
     place: Place,
     /// The lock's file, locked as long as this is.
-    _lock: OwnedFd,
+    lock: Mutex<OwnedFd>,
     installation: Id128,
+    past: Mutex<Past>,
     /// A forked copy of it writes and removes nothing.
     owner: u32,
     /// Of the spawners that use it.
@@ -163,12 +165,17 @@ impl Registry {
             if !make && !is_registry(&place)? {
                 return Err(place.error(Errno::NOENT));
             }
-            let Some(lock) = take_lock(&place)? else { continue };
+            if take_lock(&place)?.is_none() {
+                continue;
+            }
+            let past = Past::read(&place);
+            let lock = say_who(&place, &[], &past.runs)?;
             let installation = token(&place, installation)?;
             let inner = Inner {
                 place,
-                _lock: lock,
+                lock: Mutex::new(lock),
                 installation,
+                past: Mutex::new(past),
                 owner: process::id(),
                 runs: Mutex::default(),
                 used: Mutex::default(),
@@ -186,6 +193,7 @@ impl Registry {
     /// A spawner with this run id uses it.
     pub(crate) fn used_by(&self, run: Id128) {
         lock(&self.inner.runs).push(run);
+        self.inner.say_runs();
     }
 
     /// The raw wait status of the last child of this kind and name that ended without an owner, if it is known; once. Its record goes: it
@@ -205,6 +213,16 @@ impl Inner {
         process::id() == self.owner
     }
 
+    /// Says in the lock's file which runs use it now, and which ones have left somebody.
+    fn say_runs(&self) {
+        let said = say_who(&self.place, &lock(&self.runs), &lock(&self.past).runs);
+        match said {
+            Ok(file) => *lock(&self.lock) = file,
+            // Where that is so, no record can be written either, and whoever asks for one is told.
+            Err(e) => say!(debug, "who has no record cannot be found after a crash: {e}"),
+        }
+    }
+
     /// Whether the record of this nonce is that of a child of a spawner of this process.
     fn is_used(&self, nonce: Id128) -> bool {
         lock(&self.used).contains(&nonce) || lock(&self.kept).iter().any(|(_, kept, _)| *kept == nonce)
@@ -214,12 +232,14 @@ impl Inner {
         self.place.write(&written::file_name(record.nonce), record.to_string().as_bytes())
     }
 
-    fn remove(&self, nonce: Id128) {
-        if self.is_ours()
-            && let Err(e) = self.place.remove(OsStr::new(&written::file_name(nonce)))
-        {
-            say!(warn, "the record {nonce} stays: {e}");
-        }
+    /// Whether it is there no more.
+    fn remove(&self, nonce: Id128) -> bool {
+        let done = if self.is_ours() {
+            self.place.remove(OsStr::new(&written::file_name(nonce)))
+        } else {
+            Err(Errno::PERM)
+        };
+        done.inspect_err(|e| say!(warn, "the record {nonce} stays: {e}")).is_ok()
     }
 }
 
@@ -254,24 +274,52 @@ fn is_registry(place: &Place) -> Result<bool, RegistryError> {
     let names = place.names().map_err(|e| place.error(e))?;
     let is_its =
         |name: &OsStr| name == LOCK || name == TOKEN || name.as_encoded_bytes().ends_with(RECORD.as_bytes());
-    Ok(names.iter().any(|name| is_its(name)))
+    // An empty one was one, and is removed.
+    Ok(names.is_empty() || names.iter().any(|name| is_its(name)))
 }
 
 fn is_passing(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(place::PASSING.as_bytes())
 }
 
-/// Takes the lock, and says in its file who has it. `None`: the directory has gone meanwhile.
+/// What earlier owners have said of themselves.
+#[derive(Clone, Debug, Default)]
+struct Past {
+    /// Whether the last one is known to have ended, or is this process, which has given it back. Not so where the directory is a copy of
+    /// one whose owner lives, and where nobody has said who it was.
+    has_ended: bool,
+    /// Of earlier owners that have ended: whoever carries one of them is nobody's any more.
+    runs: Vec<Id128>,
+}
+
+/// Most runs that have left somebody which are remembered.
+const PAST: usize = 64;
+
+impl Past {
+    fn read(place: &Place) -> Past {
+        let text = place.read(OsStr::new(LOCK)).ok().flatten().and_then(|text| String::from_utf8(text).ok());
+        let Some((text, (_, verdict))) = text.zip(owner(place)) else { return Past::default() };
+        // A copy of a directory is nobody's leave to touch the children of whoever has the original.
+        let ended = [Verdict::Gone, Verdict::NotOurs(Why::OtherBoot), Verdict::NotOurs(Why::Us)];
+        let has_ended = ended.contains(&verdict) || matches!(verdict, Verdict::Recycled(_));
+        let id =
+            |line: &str| Id128::parse(line.strip_prefix("run ").or(line.strip_prefix("past "))?.as_bytes());
+        let runs = text.lines().filter(|_| has_ended).filter_map(id).take(PAST).collect();
+        Past { has_ended, runs }
+    }
+}
+
+/// Takes the lock. `None`: the directory has gone meanwhile.
 ///
 /// What is locked is the directory, so that no cleaner of temporary files takes what is in it, and nobody can take the lock away by removing
 /// a file; and the file too, for whoever looks there.
-fn take_lock(place: &Place) -> Result<Option<OwnedFd>, RegistryError> {
+fn take_lock(place: &Place) -> Result<Option<()>, RegistryError> {
     // Ends with the lock, or with the name of whoever has it.
     let mut seen = None;
-    for _ in 0..LOOKS {
+    for look in 0..LOOKS {
         match flock(place, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if !place.is_there() => return Ok(None),
-            Ok(()) => return say_who(place).map(Some),
+            Ok(()) => return Ok(Some(())),
             Err(Errno::WOULDBLOCK) => {}
             Err(e) => return Err(place.error(e)),
         }
@@ -279,6 +327,11 @@ fn take_lock(place: &Place) -> Result<Option<OwnedFd>, RegistryError> {
         match owner(place) {
             Some((pid, Verdict::Same)) => {
                 return Err(RegistryError::new(place.path(), RegistryErrorKind::AlreadyRunning(Some(pid))));
+            }
+            // Given back, a child that is just being made may still have a copy of the lock.
+            Some((_, Verdict::NotOurs(Why::Us))) if look >= FEW_LOOKS => {
+                let own = Some(process::id());
+                return Err(RegistryError::new(place.path(), RegistryErrorKind::AlreadyRunning(own)));
             }
             other => seen = other.or(seen),
         }
@@ -288,6 +341,8 @@ fn take_lock(place: &Place) -> Result<Option<OwnedFd>, RegistryError> {
         place.path(),
         match seen {
             Some((pid, Verdict::Gone | Verdict::Recycled(_))) => RegistryErrorKind::LockLeft(pid),
+            // A number of another pid namespace is somebody else's here.
+            Some((_, Verdict::Unknown(Why::OtherPidNamespace))) => RegistryErrorKind::AlreadyRunning(None),
             seen => RegistryErrorKind::AlreadyRunning(seen.map(|(pid, _)| pid)),
         },
     ))
@@ -300,10 +355,10 @@ fn owner(place: &Place) -> Option<(u32, Verdict)> {
     let pid = text.lines().find_map(|line| line.strip_prefix("pid ")?.parse().ok())?;
     let identity = text.lines().find_map(|line| line.strip_prefix("identity "));
     let identity = identity.and_then(|line| pidward_core::identity::Identity::parse(line.as_bytes()).ok());
-    let verdict = identity.map_or(Verdict::Unknown(pidward_core::identity::Why::NoMarker), |identity| {
+    let verdict = identity.map_or(Verdict::Unknown(Why::NoMarker), |identity| {
         // It carries no nonce of ours: its start is all there is to know it by where there are no inodes.
         match Host::look().verify(&identity, &Names::DEFAULT) {
-            Err(Verdict::Unknown(pidward_core::identity::Why::NoMarker)) => Verdict::Same,
+            Err(Verdict::Unknown(Why::NoMarker)) => Verdict::Same,
             verified => crate::identity::of(&verified),
         }
     });
@@ -322,21 +377,24 @@ fn is_locked(place: &Place) -> Result<bool, RegistryError> {
     }
 }
 
-fn say_who(place: &Place) -> Result<OwnedFd, RegistryError> {
+/// Says in the lock's file who has it, and for which runs; and which ones before them have left somebody.
+fn say_who(place: &Place, runs: &[Id128], past: &[Id128]) -> Result<OwnedFd, RegistryError> {
     let error = |errno: pidward_core::Errno| RegistryError::io(&place.path().join(LOCK), errno);
-    let opened = place.file(OsStr::new(LOCK), OFlags::RDWR | OFlags::CREATE);
-    let file = match opened {
-        Ok(file) => file.ok_or_else(|| place.error(Errno::NOENT))?,
-        Err(odd) => return Err(error(odd.errno())),
+    let mut text = format!("pid {}\n", process::id());
+    if let Ok(own) = Host::look().own(None) {
+        text += &format!("identity {own}\n");
+    }
+    let lines = |word: &'static str, ids: &[Id128]| {
+        ids.iter().map(move |id| format!("{word} {id}\n")).collect::<String>()
     };
+    text += &lines("run", runs);
+    text += &lines("past", past);
+    place.write(LOCK, text.as_bytes()).map_err(|e| error(place::errno_of(&e)))?;
+    let file = place.file(OsStr::new(LOCK), OFlags::RDWR).map_err(|odd| error(odd.errno()))?;
+    let file = file.ok_or_else(|| error(Errno::NOENT.into()))?;
     // Nobody else takes it who has not the directory.
     let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-    let identity = Host::look().own(None).map_or_else(|_| String::new(), |own| format!("identity {own}\n"));
-    let text = format!("pid {}\n{identity}", process::id());
-    let mut file = File::from(file);
-    let written = file.write_all(text.as_bytes()).and_then(|()| file.set_len(text.len() as u64));
-    written.map_err(|e| error(place::errno_of(&e)))?;
-    Ok(file.into())
+    Ok(file)
 }
 
 /// The installation: as it is written down, or as records have it, or `wanted`, or a new one.

@@ -42,13 +42,19 @@ impl Place {
         let error = |errno: Errno| RegistryError::io(path, errno);
         // The working directory may be another one later.
         let path = &std::path::absolute(path).map_err(|e| RegistryError::io(path, errno_of(&e)))?;
+        let mut made = false;
         if make {
             match fs::mkdir(path, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => made = true,
+                Err(Errno::EXIST) => {}
                 // A directory that is there may stand in one that cannot be written to.
                 Err(_) if path.is_dir() => {}
                 Err(e) => return Err(error(e)),
             }
+        }
+        if made {
+            // Whatever the umask says.
+            fs::chmod(path, Mode::RWXU).map_err(error)?;
         }
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = fs::open(path, flags, Mode::empty()).map_err(error)?;
@@ -97,8 +103,11 @@ impl Place {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Odd::NoFile);
         }
-        if stat.st_uid != geteuid().as_raw() || stat.st_mode & OTHERS != 0 {
+        if stat.st_uid != geteuid().as_raw() {
             return Err(Odd::Foreign(stat.st_uid));
+        }
+        if stat.st_mode & OTHERS != 0 {
+            return Err(Odd::Open);
         }
         Ok(Some(file))
     }
@@ -115,9 +124,17 @@ impl Place {
     /// Writes a file, in place of any of that name. What it held before stays whole until it is replaced.
     pub(super) fn write(&self, name: &str, text: &[u8]) -> io::Result<()> {
         let passing = format!(".{name}{PASSING}");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = fs::openat(&self.dir, &*passing, flags, Mode::RUSR | Mode::WUSR)?;
-        let written = std::fs::File::from(file).write_all(text);
+        let (flags, mode) =
+            (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        let open = || fs::openat(&self.dir, &*passing, flags, mode);
+        let file = match open() {
+            // Of whoever was killed while it wrote; or whatever else stands there.
+            Err(Errno::EXIST) => self.remove(OsStr::new(&passing)).and_then(|()| open()),
+            opened => opened,
+        }?;
+        // Whatever the umask says.
+        let moded = fs::fchmod(&file, mode);
+        let written = moded.map_err(io::Error::from).and_then(|()| std::fs::File::from(file).write_all(text));
         let done = written.and_then(|()| Ok(fs::renameat(&self.dir, &*passing, &self.dir, name)?));
         if done.is_err() {
             let _ = fs::unlinkat(&self.dir, &*passing, AtFlags::empty());
@@ -155,6 +172,7 @@ pub(super) enum Odd {
     Link,
     NoFile,
     Foreign(u32),
+    Open,
     Name,
     Text(pidward_core::record::RecordError),
     Errno(pidward_core::Errno),
@@ -166,7 +184,7 @@ impl Odd {
         match self {
             Odd::Link => Errno::LOOP.into(),
             Odd::NoFile => Errno::ISDIR.into(),
-            Odd::Foreign(_) => Errno::PERM.into(),
+            Odd::Foreign(_) | Odd::Open => Errno::PERM.into(),
             Odd::Name | Odd::Text(_) => Errno::INVAL.into(),
             Odd::Errno(e) => e,
         }
@@ -178,7 +196,8 @@ impl std::fmt::Display for Odd {
         match self {
             Odd::Link => f.write_str("it is a symbolic link"),
             Odd::NoFile => f.write_str("it is no regular file"),
-            Odd::Foreign(user) => write!(f, "others can write to it, or it belongs to another user: {user}"),
+            Odd::Foreign(user) => write!(f, "it belongs to another user, {user}"),
+            Odd::Open => f.write_str("others can write to it"),
             Odd::Name => f.write_str("its name is not that of its nonce"),
             Odd::Text(error) => write!(f, "{error}"),
             Odd::Errno(e) => write!(f, "{}", io::Error::from_raw_os_error(e.raw())),

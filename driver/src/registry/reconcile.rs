@@ -18,16 +18,14 @@ use pidward_core::{
     Id128, Pid,
     cgroup::Cgroup,
     identity::{Process, Verdict, Why},
-    marker::{Carried, Cookie, Run},
+    marker::Run,
     record::{Record, State},
-    sweep::{self, Member, Proof, Scope},
+    sweep::Proof,
 };
 
-use rustix::process::{Resource, getrlimit};
-
 use super::{
-    Action, Adopted, Inner, Leftover, Listed, Policy, Reconciled, Reconciliation, Registry, RegistryError,
-    is_passing,
+    Action, Adopted, Inner, Leftover, Listed, Past, Policy, Reconciled, Reconciliation, Registry,
+    RegistryError, is_passing,
     list::read,
     tree::{Above, US, groups, leaf_of, leaf_path, one_of_many, ports, verify},
     written::Written,
@@ -40,7 +38,7 @@ use crate::{
     members,
     say::say,
     spawner::{Ground, lock},
-    stop::{Climbs, KILL_LIMIT},
+    stop::Climbs,
 };
 
 impl Registry {
@@ -75,6 +73,8 @@ impl Registry {
 
 /// Most records that are dealt with at once.
 const MANY: usize = 4096;
+/// Descriptors that there are where nothing is known.
+const FEW: usize = 256;
 
 /// One record on the way.
 struct Case {
@@ -93,6 +93,7 @@ impl Inner {
         decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
     ) -> Result<Reconciliation, RegistryError> {
         let (mut done, mut records) = (Reconciliation::default(), Vec::new());
+        let past = lock(&self.past).clone();
         for (name, read) in read(&self.place)? {
             match read {
                 Ok(record) if self.is_used(record.nonce) => {}
@@ -108,11 +109,19 @@ impl Inner {
         // Each that lives is held by two descriptors until its stop is over.
         while !records.is_empty() {
             let some = records.drain(..room().min(records.len())).collect();
-            self.reconcile_some(ground, some, grace, decide, &mut done);
+            self.reconcile_some(ground, some, &past, grace, decide, &mut done);
         }
-        self.sweep(ground, grace, decide, &mut done);
+        let of_records = done.children.iter().filter_map(|child| Some(child.record.record().cookie?.id));
+        let mut dead: HashSet<Id128> = past.runs.iter().copied().collect();
+        dead.extend(of_records.filter(|_| past.has_ended));
+        if dead.is_empty() || self.sweep(ground, &dead, grace, decide, &mut done) {
+            let was = std::mem::take(&mut lock(&self.past).runs);
+            if !was.is_empty() {
+                self.say_runs();
+            }
+        }
         for home in homes {
-            leaves::sweep_path(&home, ground);
+            leaves::tidy_path(&home, ground);
         }
         Ok(done)
     }
@@ -121,14 +130,20 @@ impl Inner {
         self: &Arc<Self>,
         ground: &Arc<Ground>,
         records: Vec<Listed>,
+        past: &Past,
         grace: Duration,
         decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
         done: &mut Reconciliation,
     ) {
         let (mut looks, mut left, mut stopping) = (Looks::new(), Vec::new(), Vec::new());
         let (above, groups) = (Above::look(ground), groups(ground));
-        for case in records.into_iter().map(|record| Case::of(ground, record, &above)) {
+        for mut case in records.into_iter().map(|record| Case::of(ground, record, &above)) {
             match case.is_left(ground, self.installation, &mut looks) {
+                // Whoever started it may live, and look after it.
+                true if !past.has_ended => {
+                    case.verdict = Verdict::NotOurs(Why::OtherTree);
+                    done.children.push(case.done(Action::Kept));
+                }
                 true => left.push(case),
                 false => done.children.push(self.settle(case, ground, &groups)),
             }
@@ -159,17 +174,20 @@ impl Inner {
         if case.is_unclear(ground, self.installation, groups) {
             return case.done(Action::Kept);
         }
-        self.clear_record(&case.record);
+        if !self.clear_record(&case.record) {
+            return case.done(Action::Kept);
+        }
         let status = case.record.record().status.map(ExitStatus::from_raw);
         case.done(Action::Cleared(status))
     }
 
-    fn clear_record(&self, record: &Listed) {
-        self.remove(record.nonce());
+    /// Whether that could be done.
+    fn clear_record(&self, record: &Listed) -> bool {
         if let Some(leaf) = leaf_path(record.record()) {
             // Where somebody lives in it, it stays.
             let _ = std::fs::remove_dir(leaf);
         }
+        self.remove(record.nonce())
     }
 
     fn adopt(self: &Arc<Self>, ground: &Arc<Ground>, mut case: Case) -> Reconciled {
@@ -203,7 +221,8 @@ impl Inner {
         let stopped = Climbs::new(found.into_iter(), grace).run().children;
         let reconciled = rest.into_iter().zip(stopped).map(|(case, stopped)| {
             if stopped.survivors.is_empty() {
-                self.clear_record(&case.record);
+                // One that cannot be removed is in the log, and found to have ended the next time.
+                let _ = self.clear_record(&case.record);
             }
             case.done(Action::Stopped(stopped))
         });
@@ -217,65 +236,6 @@ impl Inner {
         {
             say!(warn, "the record {} is not up to date: {e}", record.nonce);
         }
-    }
-
-    /// Whoever carries an entry of a run that has ended and is of no record that stays.
-    fn sweep(
-        &self,
-        ground: &Ground,
-        grace: Duration,
-        decide: &mut dyn FnMut(Leftover<'_>) -> Policy,
-        done: &mut Reconciliation,
-    ) {
-        let (host, names) = (ground.host(), ground.names());
-        let (scope, proof) = (Scope::Since(0), Proof::Installation(self.installation));
-        let spared: HashSet<Id128> = done.children.iter().filter_map(Reconciled::spared).collect();
-        let above = Above::look(ground);
-        let runs = lock(&self.runs).clone();
-        let of_living_run = |pid: Pid| {
-            runs.iter().any(|run| sweep::one(&host, &names, pid, Proof::Cookie(Cookie::Run(*run))).is_some())
-        };
-        let is_stray = |pid: Pid, carried: &Carried| {
-            !carried.nonce.is_some_and(|nonce| spared.contains(&nonce) || self.is_used(nonce))
-                && !above.has(pid)
-                && !of_living_run(pid)
-        };
-        let list = || {
-            let mut found = Vec::new();
-            let seen = sweep::each(&host, &names, scope, proof, |member| match member {
-                Member::Ours(process, _, carried) if is_stray(process.pid(), &carried) => {
-                    found.push(members::survivor(process.pid()));
-                }
-                _ => {}
-            });
-            if let Err(e) = seen {
-                say!(warn, "whoever has no record cannot be looked for, and may live on: {e:?}");
-            }
-            found
-        };
-        let known: HashSet<u32> = done.children.iter().flat_map(Reconciled::survivors).collect();
-        let found = list();
-        if found.iter().all(|stray| known.contains(&stray.pid)) {
-            return;
-        }
-        if decide(Leftover::Strays) != Policy::Stop {
-            done.strays = found;
-            return;
-        }
-        let mut stopped = HashSet::new();
-        let ended =
-            sweep::end_all(&host, &names, scope, proof, None, (grace, KILL_LIMIT), |process, carried| {
-                let take = !known.contains(&process.pid().get()) && is_stray(process.pid(), carried);
-                if take {
-                    stopped.insert(process.pid());
-                }
-                take
-            });
-        if ended != Ok(true) {
-            done.strays = list();
-            done.strays.retain(|stray| !known.contains(&stray.pid));
-        }
-        done.strays_stopped = stopped.len().saturating_sub(done.strays.len());
     }
 }
 
@@ -337,7 +297,10 @@ impl Case {
 
 /// How many may be held at once: half of the descriptors that there may still be, two for each.
 fn room() -> usize {
-    let most = getrlimit(Resource::Nofile).current.map_or(MANY, |most| usize::try_from(most).unwrap_or(MANY));
+    // The call may be refused, and its wrapper knows no such answer.
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let most = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(FEW);
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     (most.saturating_sub(open) / 4).clamp(1, MANY)
 }

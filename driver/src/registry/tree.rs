@@ -188,6 +188,7 @@ pub(super) fn stop(ground: &Ground, record: &Record, grace: Duration) -> StopOwn
     match verify(ground, &Above::look(ground), record) {
         Ok(process) => found(Some(process)).stop(grace),
         Err(Verdict::Gone) => found(None).stop(grace),
+        Err(Verdict::NotOurs(Why::OtherBoot)) => StopOwned::NotRunning,
         Err(verdict @ Verdict::Recycled(_)) => match found(None).stop(grace) {
             // The number is a stranger's, and somebody of the tree was left.
             stopped @ (StopOwned::Stopped(_) | StopOwned::Survived(_)) => stopped,

@@ -95,7 +95,8 @@ impl Shared {
         if let Some(registry) = &config.registry {
             registry.used_by(ground.run());
         }
-        let home = home(&ground, &config.cgroup)?;
+        // What a registry knows of is for its reconciliation.
+        let home = home(&ground, &config.cgroup, config.registry.is_none())?;
         Ok(Shared {
             queue: Queue::new(config.queue),
             config,
@@ -335,8 +336,8 @@ impl Shared {
 }
 
 /// The group of the run; none where that may be, with a word in the log.
-fn home(ground: &Ground, place: &CgroupPlace) -> io::Result<Option<Home>> {
-    match Home::make(ground, place) {
+fn home(ground: &Ground, place: &CgroupPlace, end: bool) -> io::Result<Option<Home>> {
+    match Home::make(ground, place, end) {
         Err(e) if matches!(place, CgroupPlace::At(_)) => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, leaves::words(e)))
         }

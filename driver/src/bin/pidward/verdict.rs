@@ -55,7 +55,11 @@ pub(crate) fn reason(verdict: Verdict) -> (String, String) {
 /// Why a record is kept.
 pub(crate) fn kept(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Unknown(_) => reason(verdict).1,
+        Verdict::Unknown(_) | Verdict::NotOurs(Why::Us) => reason(verdict).1,
+        Verdict::NotOurs(Why::OtherTree) => {
+            "its supervisor may live: the directory is a copy, or says nothing of its owner".to_owned()
+        }
+        Verdict::Same => "its record cannot be removed".to_owned(),
         _ => {
             "it cannot be told whether anybody of its tree lives, or it is another installation's".to_owned()
         }
