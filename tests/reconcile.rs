@@ -9,7 +9,7 @@ use std::{
 
 use pidward::{
     ChildKind, Command, Listing, Registry, ServiceName, Spawner, StopOwned, Verdict,
-    registry::{Action, Leftover, Policy, Reconciliation},
+    registry::{Action, Adopted, Leftover, Policy},
 };
 use pidward_tests::{
     announce::Board,
@@ -18,22 +18,12 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     need, os, proc,
-    records::{Supervised, has_line, records},
+    records::{SHORT, Supervised, has_line, reconcile, records, spawner},
     skip,
 };
 
-const SHORT: Duration = Duration::from_millis(300);
-
 fn name(text: &str) -> ServiceName {
     text.parse().expect("a name")
-}
-
-fn spawner(registry: &Registry) -> Spawner {
-    Spawner::builder().guard(false).grace(SHORT).registry(registry.clone()).build().expect("a spawner")
-}
-
-fn reconcile(registry: &Registry, policy: Policy) -> Reconciliation {
-    registry.reconcile(SHORT, |_| policy).expect("a directory that can be read")
 }
 
 #[test]
@@ -90,14 +80,9 @@ fn whoever_survives_its_supervisor_is_adopted_and_again_after_the_next_crash() {
     proc::eventually("nobody is left", || guard.left().is_empty());
 }
 
-#[test]
-fn an_adopted_child_gives_its_status_where_the_kernel_tells_it() {
-    need!(skip::has_first_choices(), "needs-kernel-6.15");
-    in_child!();
-    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+/// A shell with this script, which says `up PID` on the board `$0`, survives its supervisor and is adopted.
+fn adopted(guard: &NoLeftovers, dir: &TempDir, script: &str) -> (Registry, Adopted) {
     let board = Board::at(dir.at("board"));
-    // Both are started by a process that is not this one, and end when they are told.
-    let script = "trap '' TERM; echo \"up $$\" >>\"$0\"; until [ -e \"$0.go\" ]; do sleep 0.02; done; exit 7";
     let mut cmd = guard.command(std::env::current_exe().expect("its path"));
     cmd.args(["--exact", "supervisor_of_a_survivor", "--nocapture"]).env(PLACE, dir.at("r"));
     cmd.env(BOARD, board.path()).env(SCRIPT, script);
@@ -114,6 +99,17 @@ fn an_adopted_child_gives_its_status_where_the_kernel_tells_it() {
         panic!("{report:?}")
     };
     assert_eq!(adopted.id(), pid);
+    (registry, adopted)
+}
+
+#[test]
+fn an_adopted_child_gives_its_status_where_the_kernel_tells_it() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    in_child!();
+    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+    // Both are started by a process that is not this one, and end when they are told.
+    let script = "trap '' TERM; echo \"up $$\" >>\"$0\"; until [ -e \"$0.go\" ]; do sleep 0.02; done; exit 7";
+    let (registry, adopted) = adopted(&guard, &dir, script);
     let reaper = std::thread::spawn(|| {
         // It has come to us, as to a subreaper: somebody else than the adopter reaps it.
         for _ in 0..3000 {
@@ -136,23 +132,8 @@ fn an_adopted_child_gives_its_status_where_the_kernel_tells_it() {
 fn an_adopted_child_that_is_deaf_is_ended_by_the_ladder() {
     in_child!();
     let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
-    let board = Board::at(dir.at("board"));
     let script = "trap '' TERM; echo \"up $$\" >>\"$0\"; while :; do sleep 0.02; done";
-    let mut cmd = guard.command(std::env::current_exe().expect("its path"));
-    cmd.args(["--exact", "supervisor_of_a_survivor", "--nocapture"]).env(PLACE, dir.at("r"));
-    cmd.env(BOARD, board.path()).env(SCRIPT, script);
-    let mut supervisor = cmd.spawn().expect("a supervisor");
-    board.wait_for_pid("up");
-    proc::eventually("its record is whole", || {
-        records(&dir.at("r")).iter().any(|(_, text)| has_line(text, "state=running"))
-    });
-    supervisor.kill().expect("it lives");
-    supervisor.wait().expect("ours");
-    let registry = Registry::open(dir.at("r")).expect("its owner has ended");
-    let mut report = reconcile(&registry, Policy::Adopt);
-    let Some(Action::Adopted(adopted)) = report.children.pop().map(|child| child.action) else {
-        panic!("{report:?}")
-    };
+    let (registry, adopted) = adopted(&guard, &dir, script);
     let stopped = adopted.stop(SHORT);
     let StopOwned::Stopped(stopped) = stopped else { panic!("{stopped:?}") };
     assert_eq!(stopped.rung, Some(pidward::Rung::Kill));

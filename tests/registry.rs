@@ -4,7 +4,7 @@ use std::{fs, os::unix::process::ExitStatusExt, path::PathBuf, process::Child, t
 
 use pidward::{
     ChildKind, Command, Listing, Registry, ServiceName, SpawnErrorKind, Spawner, Verdict,
-    registry::{Action, Policy, Reconciliation, RecordState, RegistryErrorKind},
+    registry::{Action, Policy, RecordState, RegistryErrorKind},
 };
 use pidward_tests::{
     announce::Board,
@@ -12,23 +12,14 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     os, proc,
-    records::{Supervised, has_line, records},
+    records::{SHORT, Supervised, has_line, reconcile, records, spawner},
     rounds::rounds,
 };
 
-const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(30);
 
 fn name(text: &str) -> ServiceName {
     text.parse().expect("a name")
-}
-
-fn spawner(registry: &Registry) -> Spawner {
-    Spawner::builder().guard(false).grace(SHORT).registry(registry.clone()).build().expect("a spawner")
-}
-
-fn reconcile(registry: &Registry, policy: Policy) -> Reconciliation {
-    registry.reconcile(SHORT, |_| policy).expect("a directory that can be read")
 }
 
 #[test]

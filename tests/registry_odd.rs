@@ -8,7 +8,7 @@ use std::{
 };
 
 use pidward::{
-    ChildKind, Command, Listing, Registry, ServiceName, Spawner, Verdict, Why,
+    ChildKind, Listing, Registry, Spawner, Verdict, Why,
     registry::{Action, Policy, Reconciliation},
 };
 use pidward_core::{
@@ -17,13 +17,7 @@ use pidward_core::{
     marker::{self, Run},
     record::{Born, Record, State},
 };
-use pidward_tests::{
-    files::TempDir,
-    fixture, in_child,
-    leftovers::NoLeftovers,
-    need, os, proc,
-    records::{has_line, records},
-};
+use pidward_tests::{files::TempDir, fixture, leftovers::NoLeftovers, need, os, proc, records::records};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -85,7 +79,10 @@ fn what_is_no_record_is_named_once_and_not_touched() {
     fs::set_permissions(at(&nonce('9')), fs::Permissions::from_mode(0o666)).expect("ours");
     let listing = Listing::read(registry.path()).expect("a directory");
     assert!(listing.children.is_empty() && listing.odd.len() == 11, "{listing:?}");
+    // What somebody was just writing is no record, and is taken away.
+    put(".1.record.tmp", b"v=1\nstate=");
     let report = reconcile(&registry);
+    assert!(!at(".1.record.tmp").exists());
     assert_eq!((report.odd, report.children.len()), (listing.odd.clone(), 0));
     for (path, why) in &listing.odd {
         assert!(path.symlink_metadata().is_ok() && !why.is_empty() && !why.contains('\n'), "{path:?}: {why}");
@@ -229,57 +226,18 @@ fn of_another_installation_or_pid_namespace_nothing_is_known() {
 }
 
 #[test]
-fn who_reconciles_from_below_a_child_leaves_that_childs_tree_alone() {
-    in_child!();
-    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
-    // A child that outlives its supervisor and then looks after what that has left.
-    let again = |test: &str| {
-        let mut cmd = guard.command(std::env::current_exe().expect("its path"));
-        cmd.args(["--exact", test, "--nocapture"]).env(PLACE, dir.at("r"));
-        cmd
-    };
-    let mut supervisor = again("supervisor_of_one_that_reconciles").spawn().expect("a supervisor");
-    let place = dir.at("r");
-    let is_running = |(_, text): &(PathBuf, String)| has_line(text, "state=running");
-    proc::eventually("its record", || records(&place).iter().any(is_running));
-    supervisor.kill().expect("it lives");
-    supervisor.wait().expect("ours");
-    let said = || fs::read_to_string(dir.at("r.said")).unwrap_or_default();
-    fs::write(dir.at("r.go"), "").expect("a word");
-    proc::eventually("it went on", || said().ends_with("went on\n"));
-    assert_eq!(said(), "kept NotOurs(Us)\nwent on\n");
-    assert_eq!(records(&place).len(), 1);
-    proc::eventually("its end", || guard.left().is_empty());
-}
-
-/// Not a test of its own: the supervisor of the test above.
-#[test]
-fn supervisor_of_one_that_reconciles() {
-    let Some(place) = std::env::var_os(PLACE) else { return };
-    let builder = Spawner::builder().guard(false).registry(Registry::open(&place).expect("a registry"));
-    let spawner = builder.build().expect("a spawner");
-    let mut cmd = Command::new(std::env::current_exe().expect("its path"));
-    cmd.args(["--exact", "reconciles_when_its_supervisor_has_ended"]).env(PLACE, place);
-    cmd.survives_supervisor(true).service(&"one".parse::<ServiceName>().expect("a name"));
-    let _child = spawner.spawn(&cmd).expect("a child");
-    os::sleep_for_ever();
-}
-
-const PLACE: &str = "PIDWARD_TEST_PLACE";
-
-/// Not a test of its own: the child of the test above.
-#[test]
-fn reconciles_when_its_supervisor_has_ended() {
-    let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
-    proc::eventually("the word", || place.with_extension("go").exists());
-    let registry = Registry::open(&place).expect("its owner has ended");
+fn a_leaf_that_is_not_called_by_the_nonce_is_no_leaf() {
+    let dir = TempDir::new();
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    fs::create_dir(dir.at("innocent")).expect("ours");
+    let path = dir.at("innocent").to_str().expect("text").as_bytes().try_into().expect("short");
+    put(&registry, &Record { leaf: Some(path), ..record(&registry, born(4_000_000, 1, None)) });
     let report = reconcile(&registry);
-    let mut said = String::new();
-    for child in &report.children {
-        let word = if matches!(child.action, Action::Kept) { "kept" } else { "touched" };
-        said.push_str(&format!("{word} {:?}\n", child.verdict));
-    }
-    fs::write(place.with_extension("said"), said + "went on\n").expect("a file");
+    assert!(
+        matches!(&report.children[..], [one] if matches!(one.action, Action::Cleared(None))),
+        "{report:?}"
+    );
+    assert!(dir.at("innocent").exists());
 }
 
 #[test]

@@ -114,6 +114,22 @@ fn the_lock_is_the_directorys_and_cannot_be_removed() {
 }
 
 #[test]
+fn whoever_waits_for_a_directory_that_goes_gets_a_new_one() {
+    let dir = TempDir::new();
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| Registry::open(dir.at("r")));
+        // It has opened the directory and waits for the lock, unless this machine is very slow: then it finds none.
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        drop(registry);
+        let next = next.join().expect("no panic").expect("a registry");
+        assert!(dir.at("r").join("lock").exists());
+        drop(next);
+    });
+    assert!(!dir.at("r").exists());
+}
+
+#[test]
 fn another_directory_in_its_place_is_left_alone() {
     let dir = TempDir::new();
     let registry = Registry::open(dir.at("r")).expect("a registry");

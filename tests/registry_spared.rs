@@ -4,8 +4,9 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use pidward::{
     CgroupPlace, Listing, Registry, Spawner, StopOwned, Verdict, Why,
-    registry::{Action, Policy},
+    registry::{Action, Leftover, Policy},
 };
+use pidward_core::{Id128, marker::Run};
 use pidward_tests::{
     announce::Board,
     cgroup::Place,
@@ -13,10 +14,9 @@ use pidward_tests::{
     fixture, in_child,
     leftovers::NoLeftovers,
     need, os, proc,
-    records::{has_line, records},
+    records::{SHORT, Supervised, has_line, records},
 };
 
-const SHORT: Duration = Duration::from_millis(300);
 const PLACE: &str = "PIDWARD_TEST_PLACE";
 const LEAVES: &str = "PIDWARD_TEST_LEAVES";
 const BOARD: &str = "PIDWARD_TEST_BOARD";
@@ -83,7 +83,14 @@ fn whom_the_policy_spares_is_spared_in_its_leaf_too() {
         drop((builder.build().expect("a spawner"), report));
         assert_eq!(living(&place), 1, "{policy:?}");
     }
+    // Nor where whoever has no record is to be ended: this one has.
     let registry = Registry::open(&place).expect("its owner has ended");
+    let only_strays = |left: Leftover<'_>| match left {
+        Leftover::Child(..) => Policy::Report,
+        _ => Policy::Stop,
+    };
+    drop(registry.reconcile(SHORT, only_strays).expect("a directory"));
+    assert_eq!(living(&place), 1);
     assert!(!registry.reconcile(SHORT, |_| Policy::Stop).expect("a directory").has_survivors());
     proc::eventually("nobody is left", || guard.left().is_empty());
     drop(registry);
@@ -132,6 +139,65 @@ fn a_copy_of_a_registry_is_no_leave_to_touch_the_children_of_its_owner() {
     let registry = Registry::open(dir.at("r")).expect("nobody has it");
     drop(registry.reconcile(SHORT, |_| Policy::Stop).expect("a directory"));
     guard.end_all();
+}
+
+#[test]
+fn another_run_of_the_same_installation_is_not_swept_with_a_dead_one() {
+    in_child!();
+    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+    let start = |place: &Path, board: &str, kinds: &[&str]| {
+        Supervised::start(&guard, fixture!("recorded"), place, dir.at(board), "wait", kinds)
+    };
+    start(&dir.at("r"), "first", &["deaf", "daemon"]).kill();
+    let dead = guard.left();
+    // Somebody has moved house with the token, and lives there.
+    fs::create_dir(dir.at("new")).expect("ours");
+    fs::set_permissions(dir.at("new"), fs::Permissions::from_mode(0o700)).expect("ours");
+    fs::copy(dir.at("r").join("installation"), dir.at("new").join("installation")).expect("a copy");
+    let living = start(&dir.at("new"), "second", &["child", "daemon"]);
+    let rest: Vec<u32> = guard.left().into_iter().filter(|pid| !dead.contains(pid)).collect();
+    // And a record of the dead run is lost, so that the sweep is all there is.
+    records(&dir.at("r")).iter().for_each(|(path, _)| fs::remove_file(path).expect("ours"));
+    let registry = Registry::open(dir.at("r")).expect("its owner has ended");
+    let report = registry.reconcile(SHORT, |_| Policy::Stop).expect("a directory");
+    assert!(report.strays_stopped > 0 && !report.has_survivors(), "{report:?}");
+    proc::eventually("the dead run is over, and nobody else", || guard.left() == rest);
+    drop(living.kill());
+    guard.end_all();
+}
+
+/// The installation is one, and the dead run's entry is inherited: a supervisor that was started by somebody of a run that has died.
+#[test]
+fn whoever_descends_from_a_living_run_too_is_spared() {
+    in_child!();
+    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+    let board = Board::at(dir.at("board"));
+    // The supervisor of old has ended, and the new one on its directory was started from below it.
+    let first =
+        Supervised::start(&guard, fixture!("recorded"), &dir.at("r"), dir.at("old"), "wait", &["daemon"]);
+    let entry = |pid: u32| {
+        let entries = proc::environ(pid).into_iter().map(|e| String::from_utf8(e).expect("text"));
+        entries.rev().find(|e| e.starts_with("PIDWARD_TREE_")).expect("a run")
+    };
+    let old = entry(first.board.wait_for_pid("daemon"));
+    first.kill();
+    records(&dir.at("r")).iter().for_each(|(path, _)| fs::remove_file(path).expect("ours"));
+    let registry = Registry::open(dir.at("r")).expect("its owner has ended");
+    let spawner = Spawner::builder().guard(false).registry(registry.clone()).build().expect("a spawner");
+    let (name, value) = old.split_once('=').expect("an entry");
+    // As a supervisor further down does it: the nonce is of a spawn that nobody here knows.
+    let installation = Id128::parse(registry.installation().as_bytes()).expect("an id");
+    let nonce = Run::nonce(installation).expect("random bytes");
+    let mut tree = guard.shell(&format!("PIDWARD_NONCE={nonce} exec \"$0\" \"$@\""));
+    tree.arg(fixture!("tree")).arg(board.path()).arg("daemon").env(name, value);
+    let mut child = spawner.spawn(&tree).expect("a tree");
+    let ours = board.wait_for_pid("daemon");
+    let report = registry.reconcile(SHORT, |_| Policy::Stop).expect("a directory");
+    assert!(report.strays_stopped == 1 && report.strays.is_empty(), "{report:?}");
+    assert!(proc::alive(ours) && proc::alive(child.id()));
+    drop(registry);
+    assert!(spawner.shutdown(SHORT).is_complete() && child.wait().is_ok());
+    proc::eventually("nobody is left", || guard.left().is_empty());
 }
 
 #[test]

@@ -215,11 +215,13 @@ fn sweep(above: &Cgroup, ground: &Ground, end: bool) {
     for (name, ours) in stale {
         let host = ground.host();
         let (Ok(group), Ok(proc)) = (above.open(&name), host.proc()) else { continue };
-        let mut is_ours_too = false;
-        group.members(proc, |process, _| is_ours_too |= process.pid().get() == process::id());
+        let mut are_we_there = false;
+        if end && ours {
+            group.members(proc, |process, _| are_we_there |= process.pid().get() == process::id());
+        }
         for _ in 0..LOOKS {
             match above.remove(&name) {
-                Err(Errno::EBUSY) if end && ours && !is_ours_too && group.kill(proc).is_ok() => {
+                Err(Errno::EBUSY) if end && ours && !are_we_there && group.kill(proc).is_ok() => {
                     thread::sleep(Duration::from_millis(10));
                 }
                 // For some milliseconds after the last one's end.

@@ -42,6 +42,17 @@ impl Place {
     }
 }
 
+/// One line on a board, for a fixture that is given its path as an argument.
+pub fn say(board: &Path, line: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(board).expect("the board");
+    file.write_all(format!("{line}\n").as_bytes()).expect("the board takes a line");
+}
+
+/// Where the fixtures are, as one of them sees it.
+pub fn own_dir() -> PathBuf {
+    std::env::current_exe().expect("its path").parent().expect("a directory").to_owned()
+}
+
 /// A file that fixtures announce in, as the test sees it.
 #[derive(Debug, Clone)]
 pub struct Board(PathBuf);

@@ -4,9 +4,28 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Stdio},
+    time::Duration,
+};
+
+use pidward::{
+    Registry, Spawner,
+    registry::{Policy, Reconciliation},
 };
 
 use crate::{announce::Board, leftovers::NoLeftovers};
+
+/// The grace of what follows.
+pub const SHORT: Duration = Duration::from_millis(300);
+
+/// A spawner without a guard that writes its children down.
+pub fn spawner(registry: &Registry) -> Spawner {
+    Spawner::builder().guard(false).grace(SHORT).registry(registry.clone()).build().expect("a spawner")
+}
+
+/// One answer to everything that is asked.
+pub fn reconcile(registry: &Registry, policy: Policy) -> Reconciliation {
+    registry.reconcile(SHORT, |_| policy).expect("a directory that can be read")
+}
 
 /// The files of records in a directory, and what is in them.
 pub fn records(dir: &Path) -> Vec<(PathBuf, String)> {

@@ -105,8 +105,9 @@ impl Written {
 
     /// It has ended, and somebody of its tree has not.
     pub(crate) fn ended(&self, status: Option<i32>) {
-        // Of whom nobody has seen who it is there is nothing to say.
-        if lock(&self.record).as_ref().is_some_and(|record| record.born.is_some()) {
+        // Of whom nobody has seen who it is there is nothing to say, and all is said once.
+        let is_news = |record: &Record| record.born.is_some() && record.state != State::Ended;
+        if lock(&self.record).as_deref().is_some_and(is_news) {
             self.change(|record| (record.state, record.status) = (State::Ended, status));
         }
     }

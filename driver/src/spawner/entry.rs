@@ -220,7 +220,7 @@ impl Entry {
         kept.is_some()
     }
 
-    /// Whether nobody is left in its leaf and its group, now that it has ended; zombies count in a group.
+    /// Whether nobody is left in its leaf and its group, now that it has ended.
     pub(super) fn is_tree_empty(&self) -> bool {
         let in_leaf = self.about.leaf.as_ref().is_some_and(|leaf| leaf.group().is_populated() == Ok(true));
         !in_leaf && members::left(self, true).is_empty()

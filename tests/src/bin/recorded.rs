@@ -9,24 +9,13 @@
 //! - `many:N`: starts `N` times `sleep` as tasks, writes `many N` and stays;
 //! - `lasting:N`: the same, with tasks that survive it; writes `many N`.
 
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use pidward::{ChildKind, Command, Registry, Spawner};
-use pidward_tests::os;
-
-fn own_dir() -> PathBuf {
-    std::env::current_exe().expect("its path").parent().expect("a directory").to_owned()
-}
-
-fn say(board: &Path, line: &str) {
-    let mut file = OpenOptions::new().create(true).append(true).open(board).expect("the board");
-    file.write_all(format!("{line}\n").as_bytes()).expect("the board takes a line");
-}
+use pidward_tests::{
+    announce::{own_dir, say},
+    os,
+};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();

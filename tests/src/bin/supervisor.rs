@@ -15,24 +15,18 @@
 
 use std::{
     fs::OpenOptions,
-    io::{BufRead, Write},
+    io::BufRead,
     net::TcpListener,
     os::{fd::AsRawFd, unix::process::CommandExt},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
 use pidward::{Command, Spawner};
-use pidward_tests::{os, proc};
-
-fn own_dir() -> PathBuf {
-    std::env::current_exe().expect("its path").parent().expect("a directory").to_owned()
-}
-
-fn say(board: &Path, line: &str) {
-    let mut file = OpenOptions::new().create(true).append(true).open(board).expect("the board");
-    file.write_all(format!("{line}\n").as_bytes()).expect("the board takes a line");
-}
+use pidward_tests::{
+    announce::{own_dir, say},
+    os, proc,
+};
 
 fn become_sleep() -> ! {
     let error = std::process::Command::new("sleep").arg("1000").exec();
