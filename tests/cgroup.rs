@@ -63,20 +63,20 @@ fn who_is_asked_politely_gets_the_signal_once_wherever_it_is() {
     let place = Place::new().expect("as above");
     let spawner = place.spawner();
     let dir = TempDir::new();
-    // In the group, out of the group with its environ, and without.
+    // In the group, out of the group with its environ, in the group of that one, and without an environ.
     let script = "trap 'echo $0 >>$1' TERM; echo ready-$0 >>$1; while :; do sleep 0.05; done";
     let log = dir.at("log");
     let mut cmd = Command::new("/bin/sh");
-    let all = "sh -c \"$0\" member $1 & setsid sh -c \"$0\" away $1 & \
+    let all = "sh -c \"$0\" member $1 & setsid sh -c 'sh -c \"$0\" mate $1 & exec sh -c \"$0\" away $1' \"$0\" $1 & \
                env -i /usr/bin/setsid /bin/sh -c \"$0\" bare $1 & exec sh -c \"$0\" leader $1";
     cmd.args(["-c", all, script]).arg(&log).env(guard.token().0, guard.token().1);
     let mut child = spawner.spawn(&cmd).expect("a shell");
     let read = || fs::read_to_string(&log).unwrap_or_default();
-    proc::eventually("all four", || read().matches("ready-").count() == 4);
+    proc::eventually("all five", || read().matches("ready-").count() == 5);
     let report = child.stop(SHORT * 3);
     assert!(report.is_complete() && report.rung() >= Some(Rung::Kill), "{report:?}");
     let text = read();
-    for name in ["member", "away", "bare", "leader"] {
+    for name in ["member", "away", "mate", "bare", "leader"] {
         assert_eq!(text.lines().filter(|line| *line == name).count(), 1, "{name}: {text}");
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf, time::Duration};
 use pidward::{CgroupPlace, Command, Spawner};
 use pidward_core::{Id128, identity::Identity, marker::Run};
 use pidward_tests::{
-    announce::Board,
+    announce::{self, Board},
     cgroup::{Place, bare, groups},
     files::TempDir,
     fixture, in_child,
@@ -73,6 +73,49 @@ fn supervisor_that_is_killed() {
     let mut cmd = Command::new(fixture!("tree"));
     let _child = spawner.spawn(cmd.args([&board, "bare"])).expect("a tree");
     os::sleep_for_ever();
+}
+
+/// A child of a supervisor that was killed becomes a supervisor itself, in the leaf that it is in.
+#[test]
+fn whoever_starts_in_a_leaf_of_a_dead_run_does_not_end_itself() {
+    need!(Place::new().is_some(), "needs-cgroup2");
+    in_child!();
+    let (guard, dir) = (NoLeftovers::alone(), TempDir::new());
+    let place = Place::new().expect("as above");
+    let board = Board::at(dir.at("board"));
+    let mut cmd = guard.command(std::env::current_exe().expect("its path"));
+    cmd.args(["--exact", "one_above_the_other", "--nocapture"]).env("PIDWARD_TEST_ABOVE", "1");
+    cmd.env("PIDWARD_TEST_LEAVES", place.path()).env("PIDWARD_TEST_BOARD", board.path());
+    let mut supervisor = cmd.spawn().expect("a supervisor");
+    board.wait_for("below");
+    supervisor.kill().expect("it lives");
+    supervisor.wait().expect("ours");
+    announce::say(board.path(), "go 0");
+    board.wait_for("went on");
+    proc::eventually("its end", || guard.left().is_empty());
+    os::reap_orphans();
+}
+
+/// Both supervisors of the test above: does nothing where it is not told to.
+#[test]
+fn one_above_the_other() {
+    let Some(place) = std::env::var_os("PIDWARD_TEST_LEAVES") else { return };
+    let board = Board::at(std::env::var_os("PIDWARD_TEST_BOARD").expect("is set").into());
+    let builder = || {
+        let builder = Spawner::builder().guard(false).installation("0c".repeat(16));
+        builder.cgroup(CgroupPlace::At(place.clone().into()))
+    };
+    if std::env::var_os("PIDWARD_TEST_ABOVE").is_some() {
+        let spawner = builder().build().expect("a spawner");
+        let mut cmd = Command::new(std::env::current_exe().expect("its path"));
+        cmd.args(["--exact", "one_above_the_other"]).env_remove("PIDWARD_TEST_ABOVE").death_signal(None);
+        let _child = spawner.spawn(&cmd).expect("a child");
+        os::sleep_for_ever();
+    }
+    announce::say(board.path(), "below 0");
+    board.wait_for("go");
+    drop(builder().build().expect("a spawner"));
+    announce::say(board.path(), "went on 0");
 }
 
 /// Below Linux 6.9 nothing is known of a supervisor but its start, and if it is somebody's child it has a nonce of its own.

@@ -174,3 +174,21 @@ fn bad_input_is_one_line_and_code_2() {
         assert!(home.ask(&[command, "--version"]).1.starts_with("pidward "));
     }
 }
+
+#[test]
+fn whoever_is_below_a_run_has_a_registry_of_its_own() {
+    let guard = NoLeftovers::new();
+    let home = Home::new(&guard);
+    let place = home.path("r");
+    let script = "echo ${PIDWARD_REGISTRY-none}";
+    for (options, said) in [(&[][..], "none\n"), (&["--env", "PIDWARD_REGISTRY=theirs"], "theirs\n")] {
+        let mut cmd = home.command(&["run"]);
+        cmd.args(options).args(["--", "sh", "-c", script]).env("PIDWARD_REGISTRY", &place);
+        let output = cmd.output().expect("pidward");
+        assert_eq!(
+            (output.status.code(), output.stdout.as_slice()),
+            (Some(0), said.as_bytes()),
+            "{output:?}"
+        );
+    }
+}
