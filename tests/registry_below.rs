@@ -20,14 +20,17 @@ use pidward_tests::{
 fn who_reconciles_from_below_a_child_leaves_that_childs_tree_alone() {
     in_child!();
     let guard = NoLeftovers::alone();
-    // A child that outlives its supervisor and then looks after what that has left: as it is, without its environ, and a child of it; and from
+    // A child that outlives its supervisor and then looks after what that has left: as it is, below it where it has no environ, and below it when it has ended; and from
     // below a supervisor below that one, whose shell no record of ours knows.
     let nested = "trap '' TERM; \"$PIDWARD\" run --cgroup off -- \
                   sh -c '\"$0\" \"$@\"; echo after >>\"$PIDWARD_TEST_PLACE.after\"' \"$0\" \"$@\"";
     let rows = [
         (nested, "running"),
         ("exec \"$0\" \"$@\"", "running"),
-        ("exec env -i PIDWARD_TEST_PLACE=\"$PIDWARD_TEST_PLACE\" \"$0\" \"$@\"", "running"),
+        (
+            "exec env -i PIDWARD_TEST_PLACE=\"$PIDWARD_TEST_PLACE\" sh -c '\"$0\" \"$@\"; exit' \"$0\" \"$@\"",
+            "running",
+        ),
         ("\"$0\" \"$@\" & exit 0", "ended"),
     ];
     for (at, (script, state)) in rows.into_iter().enumerate() {
@@ -43,11 +46,12 @@ fn who_reconciles_from_below_a_child_leaves_that_childs_tree_alone() {
         let mut supervisor = cmd.env(PLACE, &place).env(SCRIPT, script).spawn().expect("a supervisor");
         let state = format!("state={state}");
         proc::eventually("its record", || records(&place).iter().any(|(_, text)| has_line(text, &state)));
+        proc::eventually("whoever will ask is there", || dir.at("r.up").exists());
         supervisor.kill().expect("it lives");
         supervisor.wait().expect("ours");
         let said = || fs::read_to_string(dir.at("r.said")).unwrap_or_default();
         fs::write(dir.at("r.go"), "").expect("a word");
-        proc::eventually("it went on", || said().ends_with("went on\n"));
+        proc::eventually(&format!("it went on: {script}"), || said().ends_with("went on\n"));
         assert_eq!(said(), "kept NotOurs(Us)\nwent on\n", "{script}");
         assert_eq!(records(&place).len(), 1);
         if at == 0 {
@@ -81,6 +85,7 @@ const SCRIPT: &str = "PIDWARD_TEST_SCRIPT";
 #[test]
 fn reconciles_when_its_supervisor_has_ended() {
     let Some(place) = std::env::var_os(PLACE).map(PathBuf::from) else { return };
+    fs::write(place.with_extension("up"), "").expect("a file");
     proc::eventually("the word", || place.with_extension("go").exists());
     let registry = Registry::open(&place).expect("its owner has ended");
     let report = reconcile(&registry, Policy::Stop);

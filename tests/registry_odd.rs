@@ -226,6 +226,30 @@ fn of_another_installation_or_pid_namespace_nothing_is_known() {
 }
 
 #[test]
+fn of_a_group_whose_leader_is_gone_and_that_shows_nothing_it_cannot_be_told() {
+    let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+    let registry = Registry::open(dir.at("r")).expect("a registry");
+    let mut leader = guard.command("sh");
+    leader.args(["-c", "env -i sleep 1000 >/dev/null & echo $!"]).stdout(std::process::Stdio::piped());
+    std::os::unix::process::CommandExt::process_group(&mut leader, 0);
+    let output = leader.spawn().and_then(|child| Ok((child.id(), child.wait_with_output()?)));
+    let (pid, output) = output.expect("a shell");
+    let rest: u32 = String::from_utf8_lossy(&output.stdout).trim().parse().expect("a pid");
+    guard.watch(rest);
+    let path = put(&registry, &record(&registry, born(pid, 1, None)));
+    let report = reconcile(&registry);
+    let is_kept = |child: &pidward::registry::Reconciled| {
+        child.verdict == Verdict::Gone && matches!(child.action, Action::Kept)
+    };
+    assert!(report.children.iter().all(is_kept) && path.exists() && proc::alive(rest), "{report:?}");
+    os::signal_pid(rest, libc::SIGKILL).expect("it lives");
+    proc::eventually("it has ended", || proc::has_ended(rest));
+    assert!(
+        matches!(&reconcile(&registry).children[..], [one] if matches!(one.action, Action::Cleared(None)))
+    );
+}
+
+#[test]
 fn a_leaf_that_is_not_called_by_the_nonce_is_no_leaf() {
     let dir = TempDir::new();
     let registry = Registry::open(dir.at("r")).expect("a registry");
