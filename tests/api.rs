@@ -114,6 +114,8 @@ fn public_types_can_be_shown_and_sent() {
     all::<(pidward::ChildStdin, pidward::ChildStdout, pidward::ChildStderr, pidward::ServiceNameError)>();
     all::<(pidward::StopReport, pidward::Stopped, pidward::Stopping, pidward::Survivor)>();
     all::<(pidward::Identity, pidward::IdentityError, Verdict, pidward::Why, pidward::Field)>();
+    all::<(pidward::Events, pidward::Event, pidward::Node, pidward::Transport, pidward::ChannelLimits)>();
+    all::<(pidward::ProtocolError, pidward::ProtocolErrorKind, pidward::SendError)>();
     all::<(StopOwned, pidward::ApiServerStamp, pidward::Errno, pidward::Listener)>();
 }
 
@@ -127,6 +129,9 @@ fn public_enums_may_grow() {
         "error/limit.rs",
         "spawner/builder.rs",
         "identity.rs",
+        "channel/event.rs",
+        "channel/out.rs",
+        "channel/settings.rs",
         "../../core/src/identity/mod.rs",
     ] {
         let text = source(file);

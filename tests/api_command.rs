@@ -144,6 +144,22 @@ fn ask_grace() {
     assert_eq!(child.stop(Duration::ZERO).rung(), Some(pidward::Rung::Ask));
 }
 
+fn channel() {
+    let (spawner, events) = (Spawner::new().unwrap(), pidward::Events::new().unwrap());
+    let mut limits = pidward::ChannelLimits::default();
+    limits.frame = 3;
+    let mut cmd = Command::new("/bin/sh");
+    cmd.args(["-c", "echo seen >&2; test $PIDWARD_CHANNEL = 3"]);
+    cmd.channel(pidward::Transport::Socket).channel_limits(limits).stderr_events(true);
+    let node = events.spawn(&spawner, &cmd).unwrap();
+    assert_eq!(node.send(b"four"), Err(pidward::SendError::TooLarge));
+    let words = pidward_tests::channel::to_exit(&events);
+    assert!(
+        words.contains(&"stderr seen".to_string()) && words.ends_with(&["exit 0".to_string()]),
+        "{words:?}"
+    );
+}
+
 type Row = (&'static [&'static str], fn());
 
 /// Each method of `Command`, and what shows that it does something.
@@ -220,6 +236,7 @@ const METHODS: &[Row] = &[
         assert!(seen.all("env").iter().all(|entry| !entry.starts_with(b"PIDWARD_TREE_")), "{seen:?}");
     }),
     (&["deadline"], deadline),
+    (&["channel", "channel_limits", "stderr_events"], channel),
 ];
 
 fn source(file: &str) -> String {

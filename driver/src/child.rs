@@ -64,7 +64,7 @@ impl fmt::Debug for Child {
 
 impl Child {
     pub(crate) fn new(entry: Arc<Entry>, shared: Arc<Shared>, ends: ParentEnds) -> Child {
-        let ParentEnds { stdin, stdout, stderr } = ends;
+        let ParentEnds { stdin, stdout, stderr, .. } = ends;
         Child { stdin, stdout, stderr, entry, shared, last_stop: Mutex::new(None) }
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod carriers;
+pub mod channel;
 mod child;
 mod command;
 mod drain;
@@ -23,6 +24,9 @@ mod stamp;
 mod stdio;
 mod stop;
 
+pub use channel::{
+    ChannelLimits, Event, Events, Node, ProtocolError, ProtocolErrorKind, SendError, Transport,
+};
 pub use child::{Child, ChildState};
 pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
 pub use error::{Limit, SpawnError, SpawnErrorKind};

@@ -8,6 +8,7 @@
 
 pub mod announce;
 pub mod cgroup;
+pub mod channel;
 pub mod child;
 pub mod command;
 pub mod escape;

@@ -20,6 +20,7 @@ pub(crate) use settings::{GroupChoice, Settings};
 pub use unix::{arm_parent_death_signal, mark_child, place_in_own_process_group};
 
 use crate::{
+    channel,
     names::{ChildKind, ServiceName, TREE_PREFIX},
     stdio::Stdio,
 };
@@ -95,6 +96,9 @@ use crate::{
 /// | [`ask_grace`](Self::ask_grace) | how long the end of its input may take to end it |
 /// | [`survives_supervisor`](Self::survives_supervisor) | it lives on when its supervisor ends without a word |
 /// | [`deadline`](Self::deadline) | how long the spawn may take |
+/// | [`channel`](Self::channel) | a channel to the receiver of its events |
+/// | [`channel_limits`](Self::channel_limits) | how much the channel holds |
+/// | [`stderr_events`](Self::stderr_events) | standard error as events |
 ///
 /// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
 pub struct Command {
@@ -115,6 +119,7 @@ pub struct Command {
     pub(crate) ask: Option<Duration>,
     pub(crate) survives: bool,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) channel: channel::Settings,
 }
 
 impl Command {
@@ -137,6 +142,7 @@ impl Command {
             ask: None,
             survives: false,
             deadline: None,
+            channel: channel::Settings::default(),
         }
     }
 

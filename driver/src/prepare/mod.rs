@@ -36,6 +36,7 @@ pub(crate) mod tests;
 pub(crate) use strings::{Strings, tables};
 
 use crate::{
+    channel::Ends,
     command::{Command, Settings},
     error::SpawnError,
     leaves::Leaf,
@@ -51,6 +52,8 @@ pub(crate) enum DefaultStdio {
     Inherit,
     /// `/dev/null` to read from, pipes to write to.
     Piped,
+    /// Ours, and there is a receiver for what the command says of a channel.
+    Received,
 }
 
 /// Our ends of the pipes.
@@ -59,6 +62,7 @@ pub(crate) struct ParentEnds {
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
+    pub(crate) channel: Option<Ends>,
 }
 
 /// A descriptor that the child gets.
@@ -124,8 +128,17 @@ impl Prepared {
         let cwd = cmd.cwd.as_deref().map(|dir| CString::new(dir.as_os_str().as_bytes())).transpose();
         let cwd = cwd.map_err(|_| packing(cmd, PackError::Nul, "the working directory"))?;
         let failed = |errno: rustix::io::Errno| SpawnError::preparing(&cmd.program, Errno::from(errno));
-        let (mut fds, ends) = streams(cmd, default).map_err(failed)?;
+        let (mut fds, mut ends) = streams(cmd, default).map_err(failed)?;
         fds.extend(cmd.settings.passed.iter().map(|(number, fd)| (*number, Source::Fd(Arc::clone(fd)))));
+        let made = Ends::make(cmd, default == DefaultStdio::Received);
+        let made = made.map_err(|words| SpawnError::invalid(&cmd.program, words))?.map_err(failed)?;
+        let mut number = None;
+        if let Some((ours, theirs)) = made {
+            ends.channel = Some(ours);
+            number = theirs.last().map(|(number, _)| *number).filter(|number| *number > 2);
+            fds.extend(theirs.into_iter().map(|(number, fd)| (number, Source::Fd(Arc::new(fd)))));
+            fds.sort_unstable_by_key(|(number, _)| *number);
+        }
         let (program, mut settings) = (cmd.program.clone(), cmd.settings.clone());
         settings.death_signal = settings.death_signal.filter(|_| !cmd.survives);
         let mask = settings.keep_mask.then(signal::blocked).transpose();
@@ -138,7 +151,11 @@ impl Prepared {
             name,
             ..About::default()
         };
-        Ok((Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask }, ends))
+        let mut prepared = Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask };
+        if let Some(number) = number {
+            prepared.stamp(names.channel, &number.to_string());
+        }
+        Ok((prepared, ends))
     }
 
     /// One more entry of the environment, in place of any of that name. `name` and `value` are ours: without NUL, the
@@ -217,13 +234,14 @@ fn packing(cmd: &Command, error: PackError, place: &'static str) -> SpawnError {
 /// The child's standard descriptors that are not just inherited, and our ends of its pipes.
 fn streams(cmd: &Command, default: DefaultStdio) -> rustix::io::Result<(Vec<(u32, Source)>, ParentEnds)> {
     let (read, write) = match default {
-        DefaultStdio::Inherit => (Stdio::inherit(), Stdio::inherit()),
+        DefaultStdio::Inherit | DefaultStdio::Received => (Stdio::inherit(), Stdio::inherit()),
         DefaultStdio::Piped => (Stdio::null(), Stdio::piped()),
     };
     let mut fds = Vec::with_capacity(3 + cmd.settings.passed.len());
     let mut null = None;
     let mut ends = ParentEnds::default();
-    let asked = [(&cmd.stdin, &read), (&cmd.stdout, &write), (&cmd.stderr, &write)];
+    let lines = cmd.channel.stderr.then(Stdio::piped);
+    let asked = [(&cmd.stdin, &read), (&cmd.stdout, &write), (&cmd.stderr, lines.as_ref().unwrap_or(&write))];
     for (number, (stdio, default)) in (0u32..).zip(asked) {
         let source = match &stdio.as_ref().unwrap_or(default).0 {
             Kind::Inherit => continue,

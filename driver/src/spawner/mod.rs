@@ -133,6 +133,14 @@ impl Spawner {
         Ok(Child::new(entry, Arc::clone(&self.handle.shared), ends))
     }
 
+    /// As [`spawn`](Spawner::spawn), for a receiver of its events, which gets our ends of its channel and of its standard error.
+    pub(crate) fn spawn_for_events(&self, cmd: &Command) -> Result<(Child, ParentEnds), SpawnError> {
+        let (entry, mut ends) = self.request(cmd, DefaultStdio::Received, true)?;
+        let stderr = ends.stderr.take_if(|_| cmd.channel.stderr);
+        let ours = ParentEnds { channel: ends.channel.take(), stderr, ..ParentEnds::default() };
+        Ok((Child::new(entry, Arc::clone(&self.handle.shared), ends), ours))
+    }
+
     /// Starts a child on the calling thread, which saves the way to the spawner thread and back.
     ///
     /// The caller promises that this thread lives as long as the child may: when it ends, the child gets its

@@ -1,0 +1,64 @@
+//! Children of a shell that speak through a channel, and what a receiver gets of them.
+
+use std::time::{Duration, Instant};
+
+use pidward::{Event, Events, NodeId};
+
+/// No test waits longer for an event.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A payload with its length before it.
+pub fn frame(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a length");
+    [&length.to_be_bytes(), payload].concat()
+}
+
+/// A command of the shell that writes these bytes to its standard output.
+pub fn print(bytes: &[u8]) -> String {
+    let escaped: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    format!("printf '{escaped}'")
+}
+
+/// A command of the shell that writes a frame of so many zeros to its standard output.
+pub fn zeros(length: u32) -> String {
+    format!("{}; head -c {length} /dev/zero", print(&length.to_be_bytes()))
+}
+
+/// The next event. Fails the test where none comes.
+#[track_caller]
+pub fn next(events: &Events) -> (NodeId, Event) {
+    events.recv(Some(LIMIT)).expect("an event")
+}
+
+/// An event as one word: a short frame with its text, a long one with its length.
+pub fn word(event: &Event) -> String {
+    match event {
+        Event::Frame(bytes) if bytes.len() > 100 => format!("frame of {}", bytes.len()),
+        Event::Frame(bytes) => format!("frame {}", String::from_utf8_lossy(bytes)),
+        Event::Stderr(bytes) => format!("stderr {}", String::from_utf8_lossy(bytes)),
+        Event::Closed => "closed".to_string(),
+        Event::Protocol(error) => format!("protocol {:?}", error.kind()),
+        Event::Exit { status, held, .. } => {
+            let code = status.and_then(|status| status.code());
+            format!("exit {}{}", code.unwrap_or(-1), if *held { " held" } else { "" })
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// All events of the one child, as words, to its exit; and that nothing comes after.
+#[track_caller]
+pub fn to_exit(events: &Events) -> Vec<String> {
+    let began = Instant::now();
+    let mut words = Vec::new();
+    // Ends with the exit; every event comes within the limit.
+    loop {
+        let (_, event) = next(events);
+        words.push(word(&event));
+        assert!(began.elapsed() < LIMIT, "{words:?}");
+        if matches!(event, Event::Exit { .. }) {
+            assert!(events.try_recv().is_none(), "something after {words:?}");
+            return words;
+        }
+    }
+}
