@@ -217,7 +217,7 @@ fn descriptor_is_readable_while_there_is_something_to_take() {
         assert!(readable(10_000), "{words:?}");
         words.extend(events.try_recv().map(|(_, event)| word(&event)));
     }
-    assert_eq!(words, ["frame one", "frame two", "protocol Cut", "exit 1 held"]);
+    assert_eq!(words, ["frame one", "frame two", "protocol Cut", "exit 1"]);
     assert!(!readable(0));
     guard.end_all();
 }

@@ -38,9 +38,8 @@ pub fn word(event: &Event) -> String {
         Event::Stderr(bytes) => format!("stderr {}", String::from_utf8_lossy(bytes)),
         Event::Closed => "closed".to_string(),
         Event::Protocol(error) => format!("protocol {:?}", error.kind()),
-        Event::Exit { status, held, .. } => {
-            let code = status.and_then(|status| status.code());
-            format!("exit {}{}", code.unwrap_or(-1), if *held { " held" } else { "" })
+        Event::Exit { status, .. } => {
+            format!("exit {}", status.and_then(|status| status.code()).unwrap_or(-1))
         }
         other => panic!("{other:?}"),
     }
@@ -49,6 +48,12 @@ pub fn word(event: &Event) -> String {
 /// All events of the one child, as words, to its exit; and that nothing comes after.
 #[track_caller]
 pub fn to_exit(events: &Events) -> Vec<String> {
+    to_exit_of(events).0
+}
+
+/// The same, and whether somebody else had the channel open.
+#[track_caller]
+pub fn to_exit_of(events: &Events) -> (Vec<String>, bool) {
     let began = Instant::now();
     let mut words = Vec::new();
     // Ends with the exit; every event comes within the limit.
@@ -56,9 +61,9 @@ pub fn to_exit(events: &Events) -> Vec<String> {
         let (_, event) = next(events);
         words.push(word(&event));
         assert!(began.elapsed() < LIMIT, "{words:?}");
-        if matches!(event, Event::Exit { .. }) {
+        if let Event::Exit { held, .. } = event {
             assert!(events.try_recv().is_none(), "something after {words:?}");
-            return words;
+            return (words, held);
         }
     }
 }

@@ -12,7 +12,7 @@ const SHOWN: usize = 64;
 pub enum Event {
     /// A whole frame; with [`Transport::Lines`](super::Transport::Lines) a line without its newline.
     Frame(Vec<u8>),
-    /// The child's side is closed, between two frames. No frame comes any more.
+    /// No frame comes any more: the child's side was closed between two frames, or the child has ended and what it had sent was given.
     Closed,
     /// What came is no stream of frames, or it ended inside one. The channel was closed: no frame comes any more, what is sent is refused,
     /// and the child's next write is the error `EPIPE`.
@@ -22,7 +22,8 @@ pub enum Event {
     Exit {
         /// `None`: somebody else took the status (a `waitpid(-1)` in this program), and the kernel does not remember it (Linux < 6.15).
         status: Option<ExitStatus>,
-        /// Somebody else, a grandchild most likely, had the channel open still. It was closed on our side, so that there is no [`Event::Closed`].
+        /// Somebody else had the child's side of the channel open at that moment: a grandchild; or, for a moment, another child that
+        /// this program was just starting. It was closed on our side.
         held: bool,
     },
     /// A line of its standard error without the newline, where [`Command::stderr_events`](crate::Command::stderr_events) asks for them. A

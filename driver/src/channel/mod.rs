@@ -7,8 +7,7 @@
 //! - The [exit](Event::Exit) of a child is its last event, and comes after its last frame: when the kernel says that it has ended, what it has
 //!   written is read first. Where somebody else keeps the channel open, no more than that is read, and only the rest of a frame that is cut
 //!   in the middle is waited for, at most [`ChannelLimits::drain`].
-//! - Before its exit each channel ends once, by [`Event::Closed`] or [`Event::Protocol`], or is said to be
-//!   [held](Event::Exit::held) by somebody else.
+//! - Before its exit each channel ends once, by [`Event::Closed`] or [`Event::Protocol`].
 //! - A length above the cap takes no memory. A length below it takes as much as has come of the frame, up to twice over.
 //! - [`Node::send`] never waits for a child. A child that does not read gets [`SendError::Full`] once
 //!   its queue is full, and delays nobody else. What waits in queues is written while the receiver is at work.

@@ -141,7 +141,7 @@ impl Slot {
             Got::End => self.finish(hub, work),
         }
         if ended && self.input.as_ref().is_some_and(|input| input.reader.finish().is_ok()) {
-            self.let_go(hub);
+            self.let_go(hub, work);
         }
     }
 
@@ -176,8 +176,9 @@ impl Slot {
     }
 
     /// The child has ended, and somebody else has the channel open.
-    fn let_go(&mut self, hub: &Hub) {
+    fn let_go(&mut self, hub: &Hub, work: &mut Work) {
         self.held = true;
+        work.pending.push_back((self.node, Event::Closed));
         self.close(hub);
     }
 
@@ -240,7 +241,7 @@ impl Slot {
         }
         match self.input.as_ref().map(|input| input.reader.finish()) {
             None => {}
-            Some(Ok(())) => self.let_go(hub),
+            Some(Ok(())) => self.let_go(hub, work),
             Some(Err(_)) => self.call_at(Instant::now() + self.limits.drain, work),
         }
     }
