@@ -1,4 +1,5 @@
 use super::*;
+use crate::channel::Event;
 
 fn frame(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a length");
@@ -79,6 +80,12 @@ fn text_is_shown_escaped_and_in_part() {
     assert!(shown.starts_with("not a frame: \"Loading\\x1b[1m xx"), "{shown}");
     assert_eq!(shown.matches('x').count(), 64 - 12 + 1, "{shown}");
     assert!(!format!("{error:?}").contains("Loading"));
+    let shown = [Event::Frame(b"secret".to_vec()), Event::Stderr(b"secret".to_vec()), Event::Protocol(error)];
+    let shown = format!("{shown:?}");
+    assert!(
+        shown.starts_with("[Frame(6 bytes), Stderr(6 bytes), Protocol(") && !shown.contains("Loading"),
+        "{shown}"
+    );
     let error = Reader::new(false, 9).feed(b"\0\0\0\x0aab", |_| ()).expect_err("too large");
     assert_eq!(error.to_string(), "a frame of 10 bytes, of 9 at most: \"\\x00\\x00\\x00\\nab\"");
 }
