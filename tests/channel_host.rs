@@ -67,7 +67,7 @@ fn threads_are_as_many_with_200_children_as_with_one() {
     }
     drop(nodes);
     // The spawner's own threads open one now and then.
-    proc::eventually("all descriptors are closed", || count("/proc/self/fd") == before.1);
+    proc::eventually("all descriptors are closed", || count("/proc/self/fd") <= before.1);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn child_that_cannot_be_started_leaves_nothing() {
             }
         }
         // The spawner's own threads open one now and then.
-        proc::eventually("all descriptors are closed", || count("/proc/self/fd") == before);
+        proc::eventually("all descriptors are closed", || count("/proc/self/fd") <= before);
         assert!(events.try_recv().is_none());
     }
     drop(spawner);
@@ -284,7 +284,7 @@ fn child_that_cannot_be_watched_is_ended_and_reaped() {
         assert_eq!(guard.left(), Vec::<u32>::new());
         // Once the spawner has opened `/proc`, to look for descendants.
         let before = *before.get_or_insert_with(|| count("/proc/self/fd"));
-        proc::eventually("all descriptors are closed", || count("/proc/self/fd") == before);
+        proc::eventually("all descriptors are closed", || count("/proc/self/fd") <= before);
     }
     assert!(events.try_recv().is_none());
 }
