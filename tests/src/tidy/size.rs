@@ -6,12 +6,12 @@ use super::{Files, code_lines, functions, mask};
 type Budget = (&'static str, &'static [&'static str], &'static [&'static str], usize);
 
 const BUDGETS: [Budget; 4] = [
-    ("core", &["core/src/"], &[], 5131),
+    ("core", &["core/src/"], &[], 5_600),
     (
         "driver without the command",
         &["driver/src/"],
         &["driver/src/bin/", "driver/src/cli/", "driver/src/main.rs"],
-        7800,
+        10_000,
     ),
     (
         "the files with unsafe code, for one instruction set",
