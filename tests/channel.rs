@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{Command, Event, Events, ProtocolErrorKind, SpawnErrorKind, Spawner, Stdio, Transport};
+use pidward::{
+    Command, Event, Events, OnFault, ProtocolErrorKind, SpawnErrorKind, Spawner, Stdio, Transport,
+};
 use pidward_tests::{
     channel::{frame, next, print, to_exit, to_exit_of, word, zeros},
     leftovers::NoLeftovers,
@@ -19,7 +21,8 @@ fn speaking(guard: &NoLeftovers, transport: Transport, script: &str) -> Command 
         Transport::Socket => guard.shell(&format!("exec >&$PIDWARD_CHANNEL; {script}")),
         _ => guard.shell(script),
     };
-    cmd.channel(transport);
+    // It ends by itself, whatever it has sent.
+    cmd.channel(transport).on_fault(OnFault::Tell);
     cmd
 }
 

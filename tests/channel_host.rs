@@ -196,23 +196,6 @@ fn with_descriptors<R>(spare: usize, run: impl FnOnce() -> R) -> R {
 }
 
 #[test]
-fn receiver_that_goes_closes_the_channels_and_leaves_the_children() {
-    let guard = NoLeftovers::new();
-    let spawner = Spawner::new().unwrap();
-    for transport in TRANSPORTS {
-        let events = Events::new().unwrap();
-        let input = if transport == Transport::Socket { "<&3" } else { "" };
-        // It reads its end and takes its time for it.
-        let mut cmd = guard.shell(&format!("cat {input} >/dev/null; exit 11"));
-        let mut node = events.spawn(&spawner, cmd.channel(transport)).unwrap();
-        node.send(b"x").unwrap();
-        drop(events);
-        assert_eq!(node.send(b"x"), Err(SendError::Closed));
-        assert_eq!(node.child().wait().unwrap().code(), Some(11), "{transport:?}");
-    }
-}
-
-#[test]
 fn dropped_node_and_dropped_spawner_do_not_stop_the_events() {
     let guard = NoLeftovers::new();
     let spawner = Spawner::new().unwrap();

@@ -25,7 +25,8 @@ mod stdio;
 mod stop;
 
 pub use channel::{
-    ChannelLimits, Event, Events, Node, ProtocolError, ProtocolErrorKind, SendError, Transport,
+    ChannelLimits, Event, Events, Liveness, Node, OnFault, ProtocolError, ProtocolErrorKind, Ready,
+    SendError, StartFailure, Transport,
 };
 pub use child::{Child, ChildState};
 pub use command::{Command, Resource, arm_parent_death_signal, mark_child, place_in_own_process_group};
@@ -38,7 +39,9 @@ pub use names::{
     MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError,
     TASK_NAME_ENV, TREE_ENV,
 };
-pub use pidward_core::{Errno, Signal, ladder::Rung, reap::Usage, spawn::Mechanism};
+pub use pidward_core::{
+    Errno, Signal, ladder::Rung, liveness::Verdict as Health, reap::Usage, spawn::Mechanism,
+};
 pub use ports::Listener;
 pub use probe::{
     environ_has_entries, environ_identifies_api_server, environ_identifies_child,
@@ -46,7 +49,7 @@ pub use probe::{
 };
 pub use reaper::{NodeId, Reaped, Reaper};
 pub use registry::{Listing, Registry, RegistryError};
-pub use report::{StopReport, Stopped, Survivor};
+pub use report::{Cause, StopReport, Stopped, Survivor};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};

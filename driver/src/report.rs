@@ -4,6 +4,28 @@ use std::{process::ExitStatus, time::Duration};
 
 use pidward_core::ladder::Rung;
 
+/// Why a child ended, as far as this program had a part in it: the first reason for which it began to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// By itself, or by somebody else: nothing here had begun to stop it.
+    Itself,
+    /// It was ended by the kernel because its cgroup leaf was out of memory.
+    OutOfMemory,
+    /// The program asked for a stop.
+    Stopped,
+    /// It did not become [ready](crate::Command::ready) in time.
+    NotReady,
+    /// It gave no sign of life in time.
+    Stuck,
+    /// Its time was over.
+    PastDeadline,
+    /// What it sent was no stream of frames.
+    Protocol,
+    /// Nobody receives its events any more.
+    NoReceiver,
+}
+
 /// Somebody that a stop could not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

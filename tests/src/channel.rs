@@ -1,8 +1,11 @@
 //! Children of a shell that speak through a channel, and what a receiver gets of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::process::ExitStatusExt,
+    time::{Duration, Instant},
+};
 
-use pidward::{Event, Events, NodeId};
+use pidward::{Cause, Event, Events, NodeId, Rung};
 
 /// No test waits longer for an event.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -41,7 +44,17 @@ pub fn word(event: &Event) -> String {
         Event::Exit { status, .. } => {
             format!("exit {}", status.and_then(|status| status.code()).unwrap_or(-1))
         }
-        other => panic!("{other:?}"),
+        Event::FailedToStart(why) => format!("failed {why:?}"),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
+
+/// Why a child ended and the last rung, of its exit, which is the next event; and whether it ended by this signal.
+#[track_caller]
+pub fn exit_of(events: &Events) -> (Cause, Option<Rung>, Option<i32>) {
+    match next(events).1 {
+        Event::Exit { cause, rung, status, .. } => (cause, rung, status.and_then(|status| status.signal())),
+        event => panic!("{event:?}"),
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::{
     pipe::{self, PipeFlags},
 };
 
-use super::settings::Transport;
+use super::{settings::Transport, start::Ready};
 use crate::command::Command;
 
 /// Our side of a channel.
@@ -59,7 +59,12 @@ fn pipes() -> io::Result<(Ends, Theirs)> {
     Ok((Ends { input: Arc::new(input), output: Arc::new(output) }, vec![(0, stdin), (1, stdout)]))
 }
 
-/// The lowest number that no passed descriptor has; those are in order.
+/// The lowest number that no passed descriptor has, and not the one that it becomes ready by.
 fn free(cmd: &Command) -> u32 {
-    cmd.settings.passed.iter().fold(3, |free, (taken, _)| if *taken == free { free + 1 } else { free })
+    let ready = match cmd.channel.ready {
+        Some((Ready::Fd(number), _)) => Some(number),
+        _ => None,
+    };
+    let is_taken = |n: &u32| ready == Some(*n) || cmd.settings.passed.iter().any(|(taken, _)| taken == n);
+    (3..).find(|n| !is_taken(n)).unwrap_or(3)
 }

@@ -2,7 +2,10 @@
 
 use std::{error, fmt, process::ExitStatus};
 
-use pidward_core::frame::FrameError;
+use pidward_core::{frame::FrameError, ladder::Rung};
+
+use super::start::StartFailure;
+use crate::report::Cause;
 
 /// How much of a wrong stream is kept to be shown.
 const SHOWN: usize = 64;
@@ -17,6 +20,14 @@ pub enum Event {
     /// What came is no stream of frames, or it ended inside one. The channel was closed: no frame comes any more, what is sent is refused,
     /// and the child's next write is the error `EPIPE`.
     Protocol(ProtocolError),
+    /// It is [ready](crate::Command::ready).
+    Ready,
+    /// It did not become ready. It is being stopped with its tree.
+    FailedToStart(StartFailure),
+    /// It gives no sign of [life](crate::Command::liveness) in time. Comes again only after it has given one.
+    Stuck,
+    /// Its time is over.
+    PastDeadline,
     /// The child has ended. Always the last event of a child.
     #[non_exhaustive]
     Exit {
@@ -25,6 +36,10 @@ pub enum Event {
         /// Somebody else had the child's side of the channel open at that moment: a grandchild; or, for a moment, another child that
         /// this program was just starting. It was closed on our side.
         held: bool,
+        /// Why it ended.
+        cause: Cause,
+        /// The last rung of a stop that was taken while it lived.
+        rung: Option<Rung>,
     },
     /// A line of its standard error without the newline, where [`Command::stderr_events`](crate::Command::stderr_events) asks for them. A
     /// line longer than the cap comes in pieces.
@@ -37,9 +52,17 @@ impl fmt::Debug for Event {
             Event::Frame(bytes) => write!(f, "Frame({} bytes)", bytes.len()),
             Event::Closed => f.write_str("Closed"),
             Event::Protocol(error) => f.debug_tuple("Protocol").field(error).finish(),
-            Event::Exit { status, held } => {
-                f.debug_struct("Exit").field("status", status).field("held", held).finish()
-            }
+            Event::Ready => f.write_str("Ready"),
+            Event::FailedToStart(why) => f.debug_tuple("FailedToStart").field(why).finish(),
+            Event::Stuck => f.write_str("Stuck"),
+            Event::PastDeadline => f.write_str("PastDeadline"),
+            Event::Exit { status, held, cause, rung } => f
+                .debug_struct("Exit")
+                .field("status", status)
+                .field("held", held)
+                .field("cause", cause)
+                .field("rung", rung)
+                .finish(),
             Event::Stderr(bytes) => write!(f, "Stderr({} bytes)", bytes.len()),
         }
     }

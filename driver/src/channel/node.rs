@@ -6,7 +6,7 @@ use super::{
     hub::Hub,
     out::{Link, SendError},
 };
-use crate::{child::Child, reaper::NodeId};
+use crate::{child::Child, reaper::NodeId, report::Cause, spawner::Asks};
 
 /// A child whose events come through the [`Events`](super::Events) it was spawned with.
 ///
@@ -27,6 +27,15 @@ impl Node {
     /// The child. Its standard streams, as far as they are the channel or events, are not in it.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
+    }
+
+    /// Stops it with its tree, in the background, with the grace of its spawner; asks first where there is [a way](crate::Command::ask_grace). Its events
+    /// still come; [`Child::stop`] waits, and reports.
+    pub fn begin_stop(&self) {
+        let (entry, shared) = self.child.parts();
+        if shared.is_ours() {
+            shared.stop_later(&entry, Cause::Stopped);
+        }
     }
 
     /// The child alone; its events still come.
@@ -52,6 +61,19 @@ impl Node {
         if let Some(link) = self.link.as_ref().filter(|_| self.hub.is_ours()) {
             link.close(&self.hub);
         }
+    }
+}
+
+/// How a child is asked to end: its channel is closed.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub(super) link: Arc<Link>,
+    pub(super) hub: Arc<Hub>,
+}
+
+impl Asks for Channel {
+    fn ask(&self) {
+        self.link.close(&self.hub);
     }
 }
 

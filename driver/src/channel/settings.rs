@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pidward_core::frame::DEFAULT_CAP;
 
+use super::{alive::Liveness, start::Ready};
 use crate::command::Command;
 
 /// What a channel goes through.
@@ -47,12 +48,26 @@ impl Default for ChannelLimits {
     }
 }
 
+/// What becomes of a child that sends what is no frame, gives no sign of life, or whose time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnFault {
+    /// It is stopped with its tree, in the background, with the grace of its spawner.
+    #[default]
+    Stop,
+    /// The event is all.
+    Tell,
+}
+
 /// What a command says about it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) transport: Option<Transport>,
     pub(crate) limits: ChannelLimits,
     pub(crate) stderr: bool,
+    pub(crate) on_fault: OnFault,
+    pub(crate) ready: Option<(Ready, Duration)>,
+    pub(crate) liveness: Option<Liveness>,
 }
 
 /// For [`Events::spawn`](crate::Events::spawn); any other spawn of such a command is refused.
@@ -74,13 +89,49 @@ impl Command {
         self.channel.stderr = on;
         self
     }
+
+    /// What becomes of it when its channel or its liveness tells of a fault. Default: it is stopped.
+    pub fn on_fault(&mut self, what: OnFault) -> &mut Command {
+        self.channel.on_fault = what;
+        self
+    }
+
+    /// It is to say that it is ready, and may take so long for it. Then [`Event::Ready`](crate::Event::Ready) comes; else
+    /// [`Event::FailedToStart`](crate::Event::FailedToStart), and it is stopped with its tree.
+    pub fn ready(&mut self, by: Ready, limit: Duration) -> &mut Command {
+        self.channel.ready = Some((by, limit));
+        self
+    }
+
+    /// How it is told that it still works.
+    pub fn liveness(&mut self, terms: Liveness) -> &mut Command {
+        self.channel.liveness = Some(terms);
+        self
+    }
 }
 
 impl Settings {
     /// What cannot be meant, as words for the error. `received`: there is somebody for our end.
     pub(super) fn check(&self, cmd: &Command, received: bool) -> Result<(), &'static str> {
-        if !received && (self.transport.is_some() || self.stderr) {
-            return Err("a channel, or standard error as events, needs `Events::spawn`");
+        let asks = self.stderr || self.ready.is_some() || self.liveness.is_some();
+        if !received && (self.transport.is_some() || asks) {
+            return Err("what a command says of its events needs `Events::spawn`");
+        }
+        match self.ready {
+            Some((Ready::Fd(number), _)) => {
+                let taken = cmd.settings.passed.iter().any(|(passed, _)| *passed == number);
+                if number < 3 || number >= i32::MAX as u32 || taken {
+                    return Err("the descriptor to become ready by has a free number, 3 or higher");
+                }
+            }
+            Some((Ready::Port(0), _)) => return Err("port 0 is no port"),
+            Some((Ready::Frame(_), _)) if self.transport.is_none() => {
+                return Err("a frame to become ready by needs a channel");
+            }
+            _ => {}
+        }
+        if self.transport.is_none() && self.liveness.is_some() {
+            return Err("liveness needs a channel");
         }
         let is_stdio = matches!(self.transport, Some(Transport::Stdio | Transport::Lines));
         if is_stdio && (cmd.stdin.is_some() || cmd.stdout.is_some()) {

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use pidward_core::liveness::Verdict as Health;
 use rustix::{
     event::{
         PollFd, PollFlags, Timespec,
@@ -18,14 +19,17 @@ use rustix::{
 };
 
 use super::{
+    alive::Alive,
     event::{Event, ProtocolError},
     hub::{self, Hub, Work, is_later},
     out::Link,
     reader::Reader,
-    settings::ChannelLimits,
+    settings::{ChannelLimits, OnFault},
+    start::{Ear, Start, StartFailure},
 };
 use crate::{
     reaper::NodeId,
+    report::Cause,
     say::say,
     spawner::{Ended, Entry, POLL_INTERVAL, Shared},
 };
@@ -40,9 +44,18 @@ pub(super) struct Slot {
     pub(super) input: Option<Input>,
     pub(super) link: Option<Arc<Link>>,
     pub(super) stderr: Option<(Arc<OwnedFd>, Vec<u8>)>,
+    /// Where it says that it is ready; heard as long as it lives.
+    pub(super) ear: Option<Ear>,
+    /// Until it is ready, or has failed to become so.
+    pub(super) start: Option<Start>,
+    pub(super) alive: Option<Alive>,
+    pub(super) on_fault: OnFault,
     pub(super) ended: Option<Ended>,
     pub(super) held: bool,
-    pub(super) due: Option<Instant>,
+    /// When its end, or the rest of a frame after it, is not waited for any longer.
+    pub(super) end_due: Option<Instant>,
+    /// Under which time it is on the list of those who are due.
+    pub(super) listed: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -52,13 +65,13 @@ pub(super) struct Input {
 }
 
 /// What a read gave.
-enum Got {
+pub(super) enum Got {
     Bytes(usize),
     Nothing,
     End,
 }
 
-fn read(fd: &OwnedFd, space: &mut [u8]) -> Got {
+pub(super) fn read(fd: &OwnedFd, space: &mut [u8]) -> Got {
     match io::read(fd, space) {
         Ok(0) => Got::End,
         Ok(n) => Got::Bytes(n),
@@ -83,6 +96,9 @@ impl Slot {
         if let Some((fd, _)) = &self.stderr {
             hub.watch(fd, hub::key(self.node, hub::ERR))?;
         }
+        if let Some(ear) = &self.ear {
+            hub.watch(ear.fd(), hub::key(self.node, hub::EAR))?;
+        }
         // Last: what fails leaves nothing behind but descriptors that are closed, and with it forgotten.
         let data = EventData::new_u64(hub::key(self.node, hub::END));
         epoll::add(&hub.epoll, self.entry.as_fd(), data, EventFlags::IN | EventFlags::ONESHOT)
@@ -98,7 +114,8 @@ impl Slot {
             link.end(hub);
         }
         let status = self.ended.flatten().map(|exit| ExitStatus::from_raw(exit.status.raw()));
-        (self.node, Event::Exit { status, held: self.held })
+        let (cause, rung) = self.entry.why();
+        (self.node, Event::Exit { status, held: self.held, cause, rung })
     }
 
     /// Lets go of everything, without a word: the receiver goes.
@@ -107,6 +124,7 @@ impl Slot {
         if let Some((fd, _)) = self.stderr.take() {
             hub.forget(&fd);
         }
+        self.close_ear(hub);
         if self.ended.is_none() {
             // It may never have been added.
             let _ = epoll::delete(&hub.epoll, self.entry.as_fd());
@@ -149,11 +167,21 @@ impl Slot {
     fn take(&mut self, hub: &Hub, work: &mut Work, n: usize) {
         let Some(input) = &mut self.input else { return };
         let mut bytes = &work.chunk[..n];
-        if self.ended.is_some() && self.due.is_some() {
+        if self.ended.is_some() && self.end_due.is_some() {
             bytes = input.reader.of_this(bytes);
         }
         let (node, pending) = (self.node, &mut work.pending);
-        if let Err(error) = input.reader.feed(bytes, |frame| pending.push_back((node, Event::Frame(frame)))) {
+        let (start, alive) = (&mut self.start, &mut self.alive);
+        let take = |frame: Vec<u8>| {
+            if start.take_if(|start| start.is_said_by(&frame)).is_some() {
+                pending.push_back((node, Event::Ready));
+            }
+            let is_pong = alive.as_mut().is_some_and(|alive| alive.frame(&frame));
+            if !is_pong {
+                pending.push_back((node, Event::Frame(frame)));
+            }
+        };
+        if let Err(error) = input.reader.feed(bytes, take) {
             self.fail(hub, work, error);
         }
     }
@@ -173,6 +201,15 @@ impl Slot {
     fn fail(&mut self, hub: &Hub, work: &mut Work, error: ProtocolError) {
         work.pending.push_back((self.node, Event::Protocol(error)));
         self.close(hub);
+        self.fault(Cause::Protocol);
+    }
+
+    /// Something is wrong with it.
+    fn fault(&self, cause: Cause) {
+        // Of one that has ended nothing more is to be feared.
+        if self.on_fault == OnFault::Stop && self.ended.is_none() {
+            self.shared.stop_later(&self.entry, cause);
+        }
     }
 
     /// The child has ended, and somebody else has the channel open.
@@ -206,12 +243,49 @@ impl Slot {
         self.ended = self.shared.look(&self.entry);
         if self.ended.is_none() {
             // Its status cannot be had yet; a debugger may have it.
-            return self.call_at(Instant::now() + POLL_INTERVAL, work);
+            self.end_due = Some(Instant::now() + POLL_INTERVAL);
+            return;
         }
         // It was registered, once.
         let _ = epoll::delete(&hub.epoll, self.entry.as_fd());
+        self.alive = None;
         self.drain_stderr(hub, work);
         self.drain(hub, work);
+        // Its last word may be that it is ready.
+        self.hear(hub, work);
+        self.close_ear(hub);
+        self.fail_to_start(work, StartFailure::Ended);
+    }
+
+    /// When it is to be looked at, whatever happens.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let start = self.start.as_ref().and_then(Start::due);
+        let alive = self.alive.as_ref().and_then(Alive::due);
+        [self.end_due, start, alive].into_iter().flatten().min()
+    }
+
+    /// It is due. `deaf`: what it sends is not read at the moment.
+    pub(super) fn look(&mut self, hub: &Hub, work: &mut Work, deaf: bool) {
+        let now = Instant::now();
+        if self.end_due.take_if(|due| *due <= now).is_some() {
+            self.overdue(hub, work);
+        }
+        if let Some(port) = self.start.as_mut().and_then(Start::port)
+            && self.shared.is_listened_on_by(&self.entry, port)
+        {
+            self.is_ready(work);
+        }
+        if self.start.as_ref().is_some_and(Start::is_over) {
+            self.fail_to_start(work, StartFailure::TimedOut);
+        }
+        let look = |alive: &mut Alive| alive.look(self.link.as_deref(), hub, deaf);
+        let (event, cause) = match self.alive.as_mut().and_then(look) {
+            Some(Health::Stuck) => (Event::Stuck, Cause::Stuck),
+            Some(Health::PastDeadline) => (Event::PastDeadline, Cause::PastDeadline),
+            _ => return,
+        };
+        work.pending.push_back((self.node, event));
+        self.fault(cause);
     }
 
     /// Reads what is there at this moment, and the rest of a frame for a bounded time. What somebody else writes from now on is
@@ -242,17 +316,12 @@ impl Slot {
         match self.input.as_ref().map(|input| input.reader.finish()) {
             None => {}
             Some(Ok(())) => self.let_go(hub, work),
-            Some(Err(_)) => self.call_at(Instant::now() + self.limits.drain, work),
+            Some(Err(_)) => self.end_due = Some(Instant::now() + self.limits.drain),
         }
     }
 
-    fn call_at(&mut self, at: Instant, work: &mut Work) {
-        self.due = Some(at);
-        work.call_at(at);
-    }
-
     /// What was waited for has not come.
-    pub(super) fn overdue(&mut self, hub: &Hub, work: &mut Work) {
+    fn overdue(&mut self, hub: &Hub, work: &mut Work) {
         if self.ended.is_none() {
             return self.end(hub, work);
         }
@@ -261,68 +330,10 @@ impl Slot {
             self.held = true;
         }
     }
-
-    /// One read of standard error.
-    pub(super) fn read_stderr(&mut self, hub: &Hub, work: &mut Work) {
-        let Some((fd, part)) = &mut self.stderr else { return };
-        match read(fd, &mut work.chunk) {
-            Got::Bytes(n) => self.lines(work, n),
-            Got::Nothing => {}
-            Got::End => {
-                hub.forget(fd);
-                let rest = std::mem::take(part);
-                self.stderr = None;
-                self.last_line(work, rest);
-            }
-        }
-    }
-
-    fn last_line(&self, work: &mut Work, rest: Vec<u8>) {
-        if !rest.is_empty() {
-            work.pending.push_back((self.node, Event::Stderr(rest)));
-        }
-    }
-
-    /// The first `n` bytes of the chunk are of standard error.
-    fn lines(&mut self, work: &mut Work, n: usize) {
-        let Some((_, part)) = &mut self.stderr else { return };
-        let cap = self.limits.stderr_line.max(1);
-        for line in work.chunk[..n].split_inclusive(|byte| *byte == b'\n') {
-            let (line, is_whole) = line.strip_suffix(b"\n").map_or((line, false), |line| (line, true));
-            let mut rest = line;
-            // Ends with the line; each turn gives a piece as long as the cap.
-            while part.len() + rest.len() > cap {
-                let (more, after) = rest.split_at(cap - part.len());
-                part.extend_from_slice(more);
-                rest = after;
-                work.pending.push_back((self.node, Event::Stderr(std::mem::take(part))));
-            }
-            part.extend_from_slice(rest);
-            if is_whole {
-                work.pending.push_back((self.node, Event::Stderr(std::mem::take(part))));
-            }
-        }
-    }
-
-    /// The child has ended: what is there of its standard error, and no more.
-    fn drain_stderr(&mut self, hub: &Hub, work: &mut Work) {
-        let mut left = self.stderr.as_ref().map_or(0, |(fd, _)| queued(fd));
-        // Ends when so much was read.
-        while let Some((fd, _)) = self.stderr.as_ref().filter(|_| left > 0) {
-            let most = left.min(work.chunk.len());
-            let Got::Bytes(n) = read(fd, &mut work.chunk[..most]) else { break };
-            left -= n;
-            self.lines(work, n);
-        }
-        if let Some((fd, rest)) = self.stderr.take() {
-            hub.forget(&fd);
-            self.last_line(work, rest);
-        }
-    }
 }
 
 /// How many bytes are there to be read.
-fn queued(fd: &OwnedFd) -> usize {
+pub(super) fn queued(fd: &OwnedFd) -> usize {
     io::ioctl_fionread(fd).ok().and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
 }
 

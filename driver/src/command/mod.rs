@@ -99,6 +99,9 @@ use crate::{
 /// | [`channel`](Self::channel) | a channel to the receiver of its events |
 /// | [`channel_limits`](Self::channel_limits) | how much the channel holds |
 /// | [`stderr_events`](Self::stderr_events) | standard error as events |
+/// | [`ready`](Self::ready) | how it says that it is ready, and how long that may take |
+/// | [`liveness`](Self::liveness) | how it is told that it still works |
+/// | [`on_fault`](Self::on_fault) | what becomes of it when that, or its channel, is at fault |
 ///
 /// Debug shows program, arguments, working directory and the *names* of changed variables, never their values.
 pub struct Command {

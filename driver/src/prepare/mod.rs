@@ -36,7 +36,7 @@ pub(crate) mod tests;
 pub(crate) use strings::{Strings, tables};
 
 use crate::{
-    channel::Ends,
+    channel::{self, Ear, Ends, Mouth},
     command::{Command, Settings},
     error::SpawnError,
     leaves::Leaf,
@@ -63,6 +63,7 @@ pub(crate) struct ParentEnds {
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
     pub(crate) channel: Option<Ends>,
+    pub(crate) ready: Option<Ear>,
 }
 
 /// A descriptor that the child gets.
@@ -137,8 +138,16 @@ impl Prepared {
             ends.channel = Some(ours);
             number = theirs.last().map(|(number, _)| *number).filter(|number| *number > 2);
             fds.extend(theirs.into_iter().map(|(number, fd)| (number, Source::Fd(Arc::new(fd)))));
-            fds.sort_unstable_by_key(|(number, _)| *number);
         }
+        let mut notify = None;
+        if let Some((ear, mouth)) = channel::ready(cmd).map_err(failed)? {
+            ends.ready = Some(ear);
+            match mouth {
+                Mouth::Fd(number, fd) => fds.push((number, Source::Fd(Arc::new(fd)))),
+                Mouth::Address(address) => notify = Some(address),
+            }
+        }
+        fds.sort_unstable_by_key(|(number, _)| *number);
         let (program, mut settings) = (cmd.program.clone(), cmd.settings.clone());
         settings.death_signal = settings.death_signal.filter(|_| !cmd.survives);
         let mask = settings.keep_mask.then(signal::blocked).transpose();
@@ -154,6 +163,9 @@ impl Prepared {
         let mut prepared = Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask };
         if let Some(number) = number {
             prepared.stamp(names.channel, &number.to_string());
+        }
+        if let Some(address) = notify {
+            prepared.stamp("NOTIFY_SOCKET", &address);
         }
         Ok((prepared, ends))
     }

@@ -1,16 +1,19 @@
 //! One child, as its spawner keeps it until it has ended.
 
 use std::{
+    fmt,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Condvar, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use pidward_core::{
-    Pid, Signal, procfs,
-    reap::{self, Exit, ReapError},
+    Pid, Signal,
+    ladder::Rung,
+    procfs,
+    reap::{self, Exit, ReapError, Status},
     signal::{GroupMeans, SignalError},
     spawn,
     sweep::Proof,
@@ -25,7 +28,7 @@ use super::{
     live::Counted,
     queue::lock,
 };
-use crate::{carriers::Kin, members, say::say};
+use crate::{carriers::Kin, members, report::Cause, say::say};
 
 /// How a child ended; `None` when somebody else took its status and the kernel does not remember.
 pub(crate) type Ended = Option<Exit>;
@@ -45,6 +48,12 @@ impl Maker {
     }
 }
 
+/// A way to ask a child to end.
+pub(crate) trait Asks: fmt::Debug + Send + Sync {
+    /// Asks it; never blocks.
+    fn ask(&self);
+}
+
 /// One child.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -59,6 +68,10 @@ pub(crate) struct Entry {
     /// There is no event for its end.
     polled: AtomicBool,
     ended: Mutex<Option<Ended>>,
+    /// Why it is being stopped, and the last rung that was taken while it lived.
+    stop: Mutex<(Option<Cause>, Option<Rung>)>,
+    /// How it is asked to end, where that is not by closing its standard input.
+    asks: OnceLock<(Box<dyn Asks>, Duration)>,
     live: Mutex<Option<Counted>>,
     wake: Condvar,
     /// Stands in for a pidfd where there is none: readable once the child has ended.
@@ -86,6 +99,8 @@ impl Entry {
             ground,
             polled: AtomicBool::new(false),
             ended: Mutex::default(),
+            stop: Mutex::default(),
+            asks: OnceLock::new(),
             live: Mutex::new(Some(Counted::new())),
             wake: Condvar::new(),
             stand_in,
@@ -196,6 +211,53 @@ impl Entry {
                 }
             }
         }
+    }
+
+    /// A stop of it begins, for this reason. The first one counts.
+    pub(crate) fn note_cause(&self, cause: Cause) {
+        if self.ended().is_none() {
+            lock(&self.stop).0.get_or_insert(cause);
+        }
+    }
+
+    /// A rung is taken against it.
+    pub(crate) fn note_rung(&self, rung: Rung) {
+        self.note_cause(Cause::Stopped);
+        if self.ended().is_none() {
+            lock(&self.stop).1 = Some(rung);
+        }
+    }
+
+    /// Why it ended, and the last rung that was taken before.
+    pub(crate) fn why(&self) -> (Cause, Option<Rung>) {
+        let (cause, rung) = *lock(&self.stop);
+        (cause.unwrap_or(if self.was_out_of_memory() { Cause::OutOfMemory } else { Cause::Itself }), rung)
+    }
+
+    /// Whether the kernel ended it for want of memory, as its leaf tells.
+    fn was_out_of_memory(&self) -> bool {
+        let by_kill = |exit: Exit| matches!(exit.status, Status::Signaled { signal: Signal::KILL, .. });
+        let killed = self.ended().flatten().is_some_and(by_kill);
+        let tally = || self.about.leaf.as_ref().and_then(|leaf| leaf.group().tally().oom_kills);
+        killed && tally().is_some_and(|kills| kills > 0)
+    }
+
+    /// From now on it can be asked to end in this way.
+    pub(crate) fn set_asks(&self, way: Box<dyn Asks>, grace: Duration) {
+        // It is given to one receiver, once.
+        let _ = self.asks.set((way, grace));
+    }
+
+    /// Asks it to end, where there is a way.
+    pub(crate) fn ask(&self) {
+        if let Some((way, _)) = self.asks.get() {
+            way.ask();
+        }
+    }
+
+    /// How long it may take to end when it was asked to; `None` where there is no way.
+    pub(crate) fn ask_grace(&self) -> Option<Duration> {
+        self.asks.get().map(|(_, grace)| *grace)
     }
 
     /// A stop of it begins.

@@ -132,6 +132,14 @@ impl Ground {
         }
     }
 
+    /// The nonce that it shows, if it shows one.
+    pub(super) fn nonce_of(&self, process: &ProcDir) -> Option<Id128> {
+        let names = self.names();
+        let mut scan = Scan::new(&names, Markers::new(&names, ChildKind::Task.core(), ""), self.cookie());
+        process.environ(|piece| scan.feed(piece)).ok()?;
+        scan.carried().nonce
+    }
+
     /// By what it shows: the run entry, or the nonce that a child has too which does not carry the run.
     fn carries(&self, process: &ProcDir) -> Result<(), Verdict> {
         let names = self.names();

@@ -54,10 +54,11 @@ mod owned;
 mod queue;
 mod shared;
 mod stamp;
+mod stopper;
 mod thread_main;
 
 pub(crate) use self::{
-    entry::{Ended, Entry, POLL_INTERVAL},
+    entry::{Asks, Ended, Entry, POLL_INTERVAL},
     ground::{About, Ground},
     queue::lock,
     shared::Shared,
@@ -137,7 +138,8 @@ impl Spawner {
     pub(crate) fn spawn_for_events(&self, cmd: &Command) -> Result<(Child, ParentEnds), SpawnError> {
         let (entry, mut ends) = self.request(cmd, DefaultStdio::Received, true)?;
         let stderr = ends.stderr.take_if(|_| cmd.channel.stderr);
-        let ours = ParentEnds { channel: ends.channel.take(), stderr, ..ParentEnds::default() };
+        let (channel, ready) = (ends.channel.take(), ends.ready.take());
+        let ours = ParentEnds { channel, ready, stderr, ..ParentEnds::default() };
         Ok((Child::new(entry, Arc::clone(&self.handle.shared), ends), ours))
     }
 

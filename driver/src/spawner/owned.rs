@@ -1,6 +1,6 @@
 //! Numbers that are said to be children: verified, and stopped if they are.
 
-use std::{io, slice, sync::Arc, time::Duration};
+use std::{collections::HashSet, io, slice, sync::Arc, time::Duration};
 
 use pidward_core::{
     Id128, Pid,
@@ -9,7 +9,7 @@ use pidward_core::{
     sweep::Proof,
 };
 
-use super::{Entry, Spawner};
+use super::{Entry, Shared, Spawner};
 use crate::{
     identity::{self, Identity, StopOwned, of, unreadable},
     names::{ChildKind, ServiceName},
@@ -128,5 +128,30 @@ impl Spawner {
             }
             Ok((process, nonce))
         }))
+    }
+}
+
+impl Shared {
+    /// Whether this child, or somebody of its tree, listens on the TCP port. What cannot be told is no.
+    pub(crate) fn is_listened_on_by(&self, entry: &Entry, port: u16) -> bool {
+        let host = self.ground.host();
+        let Ok(proc) = host.proc() else { return false };
+        let mut in_leaf = HashSet::new();
+        if let Some(leaf) = &entry.about.leaf {
+            leaf.group().members(proc, |process, _| _ = in_leaf.insert(process.pid()));
+        }
+        let is_of_it = |process: &ProcDir| {
+            let group = || process.stat().ok().map(|stat| stat.pgrp);
+            // As long as it was not reaped, its numbers are its own.
+            let is_member = || entry.child.pgid().is_some_and(|pgid| group() == Some(pgid.raw()));
+            (process.pid() == entry.pid() || is_member()) && entry.ended().is_none()
+                || in_leaf.contains(&process.pid())
+                || entry.about.nonce.is_some() && self.ground.nonce_of(process) == entry.about.nonce
+        };
+        let judge = |process: &ProcDir| {
+            if is_of_it(process) { Verdict::Same } else { Verdict::NotOurs(Why::OtherTree) }
+        };
+        ports::listeners(proc, port, judge)
+            .is_ok_and(|list| list.iter().any(|listener| listener.verdict == Verdict::Same))
     }
 }

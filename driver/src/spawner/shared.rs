@@ -24,12 +24,13 @@ use rustix::{
 };
 
 use super::{
-    builder::{Config, OnLastDrop},
+    builder::Config,
     entry::{Entry, Maker, POLL_INTERVAL},
     ground::{About, Ground},
     guard::Watch,
     orphans::Orphans,
     queue::{Queue, lock},
+    stopper::Stopper,
 };
 use crate::{
     error::SpawnError,
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     any_polled: AtomicBool,
     pub(super) guard: Watch,
     pub(super) orphans: Orphans,
+    pub(super) stopper: Stopper,
     /// Children that have ended before others of their trees, which keep their records.
     lingering: Mutex<Vec<Arc<Entry>>>,
     growing: Mutex<()>,
@@ -113,6 +115,7 @@ impl Shared {
             any_polled: AtomicBool::new(false),
             guard: Watch::default(),
             orphans: Orphans::default(),
+            stopper: Stopper::default(),
             lingering: Mutex::default(),
             growing: Mutex::default(),
             epoll,
@@ -309,20 +312,6 @@ impl Shared {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(main)?;
         lock(&self.joins).push(thread);
         Ok(())
-    }
-
-    /// A child lost its owner after the last handle was gone: nobody is left to stop it later.
-    pub(crate) fn let_go(self: &Arc<Self>, entry: &Arc<Entry>) {
-        if !self.is_closed() || self.config.on_last_drop == OnLastDrop::Leave {
-            return;
-        }
-        let (shared, child) = (Arc::clone(self), Arc::clone(entry));
-        let grace = self.config.grace;
-        let stop = move || drop(crate::stop::run(&shared, &[child], None, grace));
-        if let Err(e) = thread::Builder::new().name("pidward-stop".to_owned()).spawn(stop) {
-            say!(warn, "process {} gets no grace: no thread for it: {e}", entry.pid());
-            super::end_tree(entry);
-        }
     }
 
     /// Joins every thread that has nothing to live for.

@@ -13,7 +13,9 @@ use std::{
 };
 
 use pidward_core::{
-    Signal, signal,
+    Signal,
+    ladder::Rung,
+    signal,
     spawn::{self, Launcher, Slot, delay},
 };
 
@@ -144,6 +146,7 @@ impl Drop for SpawnerThread {
 
 /// SIGKILL to everybody who can be reached through the child, without waiting.
 pub(crate) fn end_tree(entry: &Entry) {
+    entry.note_rung(Rung::Kill);
     if let Err(e) = entry.signal_tree(Signal::KILL) {
         say!(debug, "SIGKILL to the tree of process {}: {e:?}", entry.pid());
     }

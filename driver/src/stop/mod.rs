@@ -59,6 +59,8 @@ pub(crate) trait Tree {
     }
     /// Asks the first process to end.
     fn ask(&mut self) {}
+    /// A rung is taken while the first process lives.
+    fn note(&self, _rung: Rung) {}
 }
 
 /// A stop under way, for programs with a loop of their own: [`step`](Stopping::step) never blocks.
@@ -159,14 +161,12 @@ impl<T: Tree> Climbs<T> {
 
     /// Blocks until a step is due or a process has ended.
     fn block(&self) {
-        let waited = || self.climbs.iter().filter(|climb| !climb.leader_seen);
-        let ends: Vec<_> = waited().filter_map(|climb| climb.tree.end_fd()).collect();
-        let all = ends.len() == waited().count();
-        let mut fds: Vec<_> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        let due = self.due_in();
-        let timeout = Timespec::try_from(if all { due } else { due.min(POLL_INTERVAL) }).ok();
-        // An interruption is a wake-up like any other.
-        let _ = poll(&mut fds, timeout.as_ref());
+        wait(self.ends(), self.due_in());
+    }
+
+    /// What tells that a process has ended, for each that has not; `None` where nothing does.
+    fn ends(&self) -> impl Iterator<Item = Option<BorrowedFd<'_>>> {
+        self.climbs.iter().filter(|climb| !climb.leader_seen).map(|climb| climb.tree.end_fd())
     }
 
     /// To the end: within grace + kill limit, the ladder always does.
@@ -178,6 +178,22 @@ impl<T: Tree> Climbs<T> {
             self.block();
         }
     }
+}
+
+/// Waits until one of them ends, at most so long.
+fn wait<'a>(ends: impl Iterator<Item = Option<BorrowedFd<'a>>>, due: Duration) {
+    let mut unseen = false;
+    let ends: Vec<_> = ends.inspect(|end| unseen |= end.is_none()).flatten().collect();
+    let mut fds: Vec<_> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(if unseen { due.min(POLL_INTERVAL) } else { due }).ok();
+    // An interruption is a wake-up like any other.
+    let _ = poll(&mut fds, timeout.as_ref());
+}
+
+/// Waits until one of several stops has something to do, at most so long.
+pub(crate) fn wait_for_any(stops: &[Stopping], most: Duration) {
+    let due = stops.iter().map(Stopping::due_in).fold(most, Duration::min);
+    wait(stops.iter().flat_map(|stop| stop.0.ends()), due);
 }
 
 /// Stops all of them at once, to the end.
@@ -258,6 +274,9 @@ impl<T: Tree> Climb<T> {
     }
 
     fn take(&mut self, rung: Rung, looks: &mut Looks) {
+        if !self.leader_seen {
+            self.tree.note(rung);
+        }
         let signals: &[Signal] = match rung {
             Rung::Ask => {
                 self.tree.ask();

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward_core::{Pid, Signal, signal::SignalError};
+use pidward_core::{Pid, Signal, ladder::Rung, signal::SignalError};
 
 use super::Tree;
 use crate::{
@@ -29,12 +29,17 @@ pub(crate) struct Ours {
 
 impl Tree for Ours {
     fn ask_grace(&self) -> Option<Duration> {
-        self.entry.about.ask.filter(|_| self.input.is_some())
+        self.entry.ask_grace().or(self.entry.about.ask.filter(|_| self.input.is_some()))
     }
 
     fn ask(&mut self) {
         self.entry.note_stopping();
+        self.entry.ask();
         self.input = None;
+    }
+
+    fn note(&self, rung: Rung) {
+        self.entry.note_rung(rung);
     }
 
     fn pid(&self) -> Pid {
