@@ -160,6 +160,19 @@ fn channel() {
     );
 }
 
+fn watched() {
+    let (spawner, events) = (Spawner::new().unwrap(), pidward::Events::new().unwrap());
+    let mut cmd = Command::new("/bin/sh");
+    cmd.args(["-c", "echo >&9; echo no frame; exec sleep 0.3"]).channel(pidward::Transport::Stdio);
+    cmd.ready(pidward::Ready::Fd(9), Duration::from_secs(60)).on_fault(pidward::OnFault::Tell);
+    cmd.liveness(pidward::Liveness::new());
+    let node = events.spawn(&spawner, &cmd).unwrap();
+    assert_eq!(events.health(node.id()), Some(pidward::Health::Healthy));
+    let words = pidward_tests::channel::to_exit(&events);
+    assert!(words.contains(&"ready".to_string()), "{words:?}");
+    assert_eq!(words.last().map(String::as_str), Some("exit 0"), "{words:?}");
+}
+
 type Row = (&'static [&'static str], fn());
 
 /// Each method of `Command`, and what shows that it does something.
@@ -237,6 +250,7 @@ const METHODS: &[Row] = &[
     }),
     (&["deadline"], deadline),
     (&["channel", "channel_limits", "stderr_events"], channel),
+    (&["ready", "liveness", "on_fault"], watched),
 ];
 
 fn source(file: &str) -> String {

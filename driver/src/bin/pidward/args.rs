@@ -175,6 +175,11 @@ fn run() -> Command {
                 "no-guard",
                 "No guard: a crash of pidward itself then ends the program alone, not what it started",
             ),
+            value(
+                "ready-fd",
+                "N",
+                "The program is ready when it writes a newline to this descriptor; NOTIFY_SOCKET is told",
+            ),
             value("timeout", "DURATION", "Stops the program after this long"),
             value("outer", "PID", "").hide(true),
             log(),

@@ -14,6 +14,7 @@ mod job;
 mod options;
 mod orphans;
 mod outer;
+mod ready;
 mod record;
 mod supervise;
 mod terminal;
@@ -22,6 +23,7 @@ mod users;
 use crate::{environ, fault::Fault, registries};
 use options::Options;
 use outer::Part;
+use ready::Readiness;
 use supervise::Supervision;
 use terminal::Terminal;
 
@@ -52,6 +54,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     for (fd, number) in passed {
         command.pass_fd(fd, number);
     }
+    let readiness = Readiness::of(options.ready_fd, &mut command)?;
     if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
         command.foreground(fd);
     }
@@ -84,7 +87,7 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     };
     // Its descriptors are the child's from here on.
     drop(command);
-    let code = Supervision::new(child, (signals, outer), terminal, &options).run()?;
+    let code = Supervision::new(child, (signals, outer), (terminal, readiness), &options).run()?;
     if code == SURVIVED {
         // Another stop would come to the same.
         std::mem::forget(spawner);

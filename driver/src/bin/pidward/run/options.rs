@@ -28,6 +28,7 @@ pub(super) struct Options {
     pub(super) registry_optional: bool,
     pub(super) stdin_null: bool,
     pub(super) pass_fds: Vec<u32>,
+    pub(super) ready_fd: Option<u32>,
     pub(super) user: Option<User>,
     group: Option<u32>,
     pub(super) chdir: Option<PathBuf>,
@@ -50,6 +51,9 @@ impl Options {
         let many = |name: &str| matches.get_many::<OsString>(name).unwrap_or_default();
         let mut words = many("program").cloned();
         let program = words.next().ok_or("no program: expected '-- PROGRAM [ARG]...'")?;
+        let is_open = "the number of an open descriptor, 3 or higher";
+        let passed = many("pass-fd").map(|n| descriptor(n, "--pass-fd", is_open));
+        let pass_fds = passed.collect::<Result<Vec<_>, _>>()?;
         Ok(Options {
             name: one("name")
                 .map_or_else(|| Ok(ServiceName::of_program(&program)), |name| names::name(name))?,
@@ -58,7 +62,8 @@ impl Options {
             registry: registries::named(matches)?,
             registry_optional: matches.get_flag("registry-optional"),
             stdin_null: one("stdin").map_or(Ok(false), |what| is_null(what))?,
-            pass_fds: many("pass-fd").map(|n| descriptor(n)).collect::<Result<_, _>>()?,
+            ready_fd: ready_fd(one("ready-fd"), &pass_fds)?,
+            pass_fds,
             user: one("user").map(|user| users::user(user)).transpose()?,
             group: one("group").map(|group| users::group(group)).transpose()?,
             chdir: one("chdir").map(|dir| directory(dir)).transpose()?,
@@ -89,11 +94,17 @@ fn is_null(value: &OsStr) -> Result<bool, String> {
     }
 }
 
-fn descriptor(value: &OsStr) -> Result<u32, String> {
+fn descriptor(value: &OsStr, option: &str, expected: &str) -> Result<u32, String> {
     let number = value.to_str().and_then(|text| text.parse().ok());
-    number
-        .filter(|number| (3..i32::MAX as u32).contains(number))
-        .ok_or_else(|| invalid(value, "--pass-fd", "the number of an open descriptor, 3 or higher"))
+    let number = number.filter(|number| (3..i32::MAX as u32).contains(number));
+    number.ok_or_else(|| invalid(value, option, expected))
+}
+
+fn ready_fd(value: Option<&OsString>, passed: &[u32]) -> Result<Option<u32>, String> {
+    let Some(value) = value else { return Ok(None) };
+    let expected = "a number, 3 or higher, that --pass-fd does not name";
+    let number = descriptor(value, "--ready-fd", expected)?;
+    if passed.contains(&number) { Err(invalid(value, "--ready-fd", expected)) } else { Ok(Some(number)) }
 }
 
 fn cgroup(value: &OsStr) -> Result<CgroupPlace, String> {

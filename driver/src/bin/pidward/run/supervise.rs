@@ -14,7 +14,7 @@ use pidward_core::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{job, options::Options, orphans, terminal::Terminal};
+use super::{job, options::Options, orphans, ready::Readiness, terminal::Terminal};
 use crate::{fault::Fault, output};
 
 /// How far apart the two ways of one signal are at most.
@@ -28,6 +28,7 @@ pub(super) struct Supervision {
     /// The stop of the program that was acted on.
     pub(super) seen_stop: Option<Signal>,
     signals: SignalFd,
+    readiness: Readiness,
     /// Readable when the outer pidward has ended.
     outer: Option<OwnedFd>,
     /// The last of each signal: when, and whether the outer one passed it on.
@@ -51,7 +52,7 @@ impl Supervision {
     pub(super) fn new(
         child: Child,
         (signals, outer): (SignalFd, Option<OwnedFd>),
-        terminal: Option<Terminal>,
+        (terminal, readiness): (Option<Terminal>, Readiness),
         options: &Options,
     ) -> Supervision {
         let timeout = options.timeout.and_then(|limit| Instant::now().checked_add(limit));
@@ -61,6 +62,7 @@ impl Supervision {
             stop_asked: false,
             seen_stop: None,
             signals,
+            readiness,
             outer,
             last: HashMap::new(),
             grace: options.grace,
@@ -102,6 +104,9 @@ impl Supervision {
     fn step(&mut self) -> Option<StopReport> {
         if !self.ended {
             self.look();
+        }
+        if self.readiness.has_failed(self.ended) {
+            self.begin_stop();
         }
         let now = Instant::now();
         let late = self.timeout.is_some_and(|timeout| timeout <= now);
@@ -149,6 +154,9 @@ impl Supervision {
         let program = self.child.as_fd();
         if !self.ended {
             fds.push(PollFd::new(&program, PollFlags::IN));
+        }
+        if let Some(fd) = self.readiness.fd() {
+            fds.push(PollFd::new(fd, PollFlags::IN));
         }
         if let Some(outer) = &self.outer {
             fds.push(PollFd::new(outer, PollFlags::IN));

@@ -36,7 +36,7 @@ fn a_variable_is_cut_at_the_first_equals_sign() {
 
 #[test]
 fn a_descriptor_is_three_or_higher() {
-    let number = |text: &str| descriptor(OsStr::new(text)).ok();
+    let number = |text: &str| descriptor(OsStr::new(text), "--pass-fd", "a number").ok();
     assert_eq!(number("3"), Some(3));
     for text in ["2", "-1", "", "x", "2147483647", "99999999999"] {
         assert_eq!(number(text), None, "{text}");
