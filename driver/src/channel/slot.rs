@@ -275,8 +275,8 @@ impl Slot {
         {
             self.is_ready(work);
         }
-        if self.start.as_ref().is_some_and(Start::is_over) {
-            self.fail_to_start(work, StartFailure::TimedOut);
+        if let Some(why) = self.start.as_ref().and_then(Start::failure) {
+            self.fail_to_start(work, why);
         }
         let look = |alive: &mut Alive| alive.look(self.link.as_deref(), hub, deaf);
         let (event, cause) = match self.alive.as_mut().and_then(look) {

@@ -126,9 +126,14 @@ pub(super) struct Start {
     by: Ready,
     /// `None`: there is no limit.
     until: Option<Instant>,
+    /// What it could have said it with was closed. It has failed unless it turns out that it has ended, which closes that first.
+    closed: bool,
     /// When the port is looked at next, and how long after that again.
     look: Option<(Instant, Duration)>,
 }
+
+/// How long after it was closed the child's end may show.
+const CLOSED: Duration = Duration::from_millis(100);
 
 /// The first pause between two looks at a port, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
@@ -137,15 +142,23 @@ impl Start {
     pub(super) fn new((by, limit): (Ready, Duration)) -> Start {
         let now = Instant::now();
         let look = matches!(by, Ready::Port(_)).then_some((now + LOOKS.0, LOOKS.0));
-        Start { by, until: now.checked_add(limit), look }
+        Start { by, until: now.checked_add(limit), closed: false, look }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
         [self.until, self.look.map(|(at, _)| at)].into_iter().flatten().min()
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| until <= Instant::now())
+    /// Why it has failed, if its time is over.
+    pub(super) fn failure(&self) -> Option<StartFailure> {
+        let why = if self.closed { StartFailure::Closed } else { StartFailure::TimedOut };
+        self.until.is_some_and(|until| until <= Instant::now()).then_some(why)
+    }
+
+    fn close(&mut self) {
+        let soon = Instant::now() + CLOSED;
+        self.closed = true;
+        self.until = self.until.map_or(Some(soon), |until| Some(until.min(soon)));
     }
 
     /// Whether this frame says it.
@@ -225,7 +238,7 @@ impl Slot {
             Heard::Nothing => {}
             Heard::End => {
                 self.close_ear(hub);
-                self.fail_to_start(work, StartFailure::Closed);
+                self.start.iter_mut().for_each(Start::close);
             }
         }
     }

@@ -12,6 +12,7 @@ use std::{
             net::{SocketAddr, UnixDatagram},
         },
     },
+    time::{Duration, Instant},
 };
 
 use pidward::Command;
@@ -22,24 +23,29 @@ use rustix::{
 
 use crate::{fault::Fault, output};
 
+/// How long after the descriptor was closed the program's end may show.
+const CLOSED: Duration = Duration::from_millis(100);
+
 /// The read end, until nobody can write to it any more: who writes after the newline is not to be ended by SIGPIPE.
 #[derive(Debug)]
 pub(super) struct Readiness {
     fd: Option<OwnedFd>,
     is_ready: bool,
+    /// It was closed without a word, which counts from then on: a program that ends closes it first.
+    closed: Option<Instant>,
 }
 
 impl Readiness {
     /// The program gets the other end under this number, if it is to have one.
     pub(super) fn of(number: Option<u32>, program: &mut Command) -> Result<Readiness, Fault> {
-        let Some(number) = number else { return Ok(Readiness { fd: None, is_ready: true }) };
+        let Some(number) = number else { return Ok(Readiness { fd: None, is_ready: true, closed: None }) };
         let made = pipe_with(PipeFlags::CLOEXEC).and_then(|(ours, theirs)| {
             ioctl_fionbio(&ours, true)?;
             Ok((ours, theirs))
         });
         let (ours, theirs) = made.map_err(|e| Fault::run(format!("no pipe for --ready-fd: {e}")))?;
         program.pass_fd(theirs, number);
-        Ok(Readiness { fd: Some(ours), is_ready: false })
+        Ok(Readiness { fd: Some(ours), is_ready: false, closed: None })
     }
 
     pub(super) fn fd(&self) -> Option<&OwnedFd> {
@@ -62,15 +68,23 @@ impl Readiness {
                 Err(Errno::AGAIN) if !ended => return false,
                 _ => {
                     self.fd = None;
-                    if !self.is_ready {
-                        let how = if ended { "ended" } else { "closed the descriptor of --ready-fd" };
-                        output::complain(&format!("the program {how} before it was ready"));
-                        return true;
-                    }
+                    self.closed = Some(Instant::now() + CLOSED);
                 }
             }
         }
-        false
+        let late = self.closed.is_some_and(|closed| closed <= Instant::now());
+        if self.is_ready || !late && (!ended || self.closed.is_none()) {
+            return false;
+        }
+        (self.closed, self.is_ready) = (None, true);
+        let how = if ended { "ended" } else { "closed the descriptor of --ready-fd" };
+        output::complain(&format!("the program {how} before it was ready"));
+        true
+    }
+
+    /// When it is to be asked again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.closed.filter(|_| !self.is_ready)
     }
 }
 

@@ -147,7 +147,7 @@ impl Supervision {
     fn wait(&mut self) -> Result<(), Fault> {
         let ladder = self.stopping.as_ref().map(Stopping::due_in);
         let now = Instant::now();
-        let times = [self.timeout, self.patience].into_iter().flatten();
+        let times = [self.timeout, self.patience, self.readiness.due()].into_iter().flatten();
         let due = times.map(|time| time.saturating_duration_since(now)).chain(ladder).min();
         let due = due.and_then(|due| Timespec::try_from(due).ok());
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
