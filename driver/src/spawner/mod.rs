@@ -13,6 +13,7 @@
 //! | last [`Spawner`] handle, no child left | waiting askers get `ShutDown`; the threads are joined |
 //! | last handle, owned [`Child`]s live | returns at once; the threads stay until the last of them has ended or was dropped |
 //! | last handle, detached children live | the ladder runs, the drop waits at most grace + kill limit; with [`OnLastDrop::Leave`] the threads stay, and it returns at once |
+//! | receiver of the merged channel ([`Events`](crate::Events)) | reaping goes on, frames are counted and dropped, the trees of its children are stopped in the background; or left, with [`OnLastDrop::Leave`] |
 //! | one request's panic on a spawner thread | caught: that asker's error and a log line; the thread and its children live on |
 //! | the process, without drops | threads end, so children get their death signal at once; the guard gives everybody else SIGTERM, and SIGKILL after the grace |
 //! | a forked copy of the program uses or drops a handle | nothing is signalled or reaped; calls give `ForkedCopy` |
