@@ -72,6 +72,9 @@ pub mod sweep;
 
 pub mod guard;
 
+// What a started program finds.
+pub mod inherited;
+
 // Decisions and bytes alone: no system call from here on.
 pub mod ladder;
 

@@ -479,6 +479,11 @@ of_numbers! {
     /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
     pub(crate) fn keep_across_exec(fd: RawFd) -> Result<(), Errno> = unit(__NR_fcntl, int(fd), raw::F_SETFD as usize, 0);
 
+    /// `fcntl(fd, F_SETFD, FD_CLOEXEC)`: no program that is executed gets the descriptor.
+    ///
+    /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+    pub(crate) fn close_on_exec(fd: RawFd) -> Result<(), Errno> = unit(__NR_fcntl, int(fd), raw::F_SETFD as usize, raw::FD_CLOEXEC as usize);
+
     /// `dup3(fd, at, 0)`: `at` becomes a copy that stays open across exec.
     ///
     /// Since Linux 2.6.27. <https://man7.org/linux/man-pages/man2/dup3.2.html>
@@ -585,6 +590,18 @@ pub(crate) fn monotonic() -> Duration {
 pub(crate) unsafe fn own(fd: RawFd) -> OwnedFd {
     // SAFETY: the caller's promise, passed on.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// `fcntl(fd, F_DUPFD_CLOEXEC, 3)`: a copy that belongs to the caller alone.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
+///
+/// # Errors
+/// - `EBADF`: nobody has opened that number. `EMFILE`: no descriptor is left.
+pub(crate) fn copy_of(fd: RawFd) -> Result<OwnedFd, Errno> {
+    let copy = duplicate_above(fd, 3)?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { own(copy) })
 }
 
 /// A fresh stack for a child: `size` bytes above as many that fault, from two calls of `mmap`.

@@ -106,11 +106,35 @@ impl Events {
     /// # Errors
     /// [`SpawnError`]; every one says that no child exists, and no descriptor of its channel.
     pub fn spawn(&self, spawner: &Spawner, cmd: &Command) -> Result<Node, SpawnError> {
+        self.spawn_under(spawner, cmd, || NodeId(self.inner.next.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// As [`spawn`](Self::spawn), under a number of the caller's, from 1 to 2⁶¹ − 1. Numbers that are given later by
+    /// [`spawn`](Self::spawn) are higher than it.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn); [`NodeInUse`](crate::SpawnErrorKind::NodeInUse): the exit of a child with that number has not come yet.
+    pub fn spawn_as(&self, node: NodeId, spawner: &Spawner, cmd: &Command) -> Result<Node, SpawnError> {
+        let is_number = 0 < node.0 && node.0 < hub::NODES;
+        if !is_number || lock(&self.inner.state).slots.contains_key(&node.0) {
+            return Err(SpawnError::node_in_use().of_program(cmd.get_program()));
+        }
+        self.inner.next.fetch_max(node.0 + 1, Ordering::Relaxed);
+        self.spawn_under(spawner, cmd, || node)
+    }
+
+    /// `number` is asked once there is a child.
+    fn spawn_under(
+        &self,
+        spawner: &Spawner,
+        cmd: &Command,
+        number: impl FnOnce() -> NodeId,
+    ) -> Result<Node, SpawnError> {
         if !self.inner.hub.is_ours() {
             return Err(SpawnError::forked_copy().of_program(cmd.get_program()));
         }
         let (child, ends) = spawner.spawn_for_events(cmd)?;
-        let id = NodeId(self.inner.next.fetch_add(1, Ordering::Relaxed));
+        let id = number();
         match self.inner.add(id, &child, ends, cmd) {
             Ok(link) => Ok(Node { id, child, link, hub: Arc::clone(&self.inner.hub) }),
             Err(e) => {
@@ -119,7 +143,11 @@ impl Events {
                 if shared.wait(&entry, Instant::now().checked_add(DISCARD)).is_none() {
                     say!(error, "process {} cannot be watched and does not end", entry.pid());
                 }
-                Err(SpawnError::preparing(cmd.get_program(), Errno::from(e)))
+                Err(match e {
+                    // Another thread was faster with the same number.
+                    Raw::EXIST => SpawnError::node_in_use().of_program(cmd.get_program()),
+                    e => SpawnError::preparing(cmd.get_program(), Errno::from(e)),
+                })
             }
         }
     }
@@ -214,6 +242,9 @@ impl Inner {
         };
         // Nobody looks at it before all is watched.
         let mut state = lock(&self.state);
+        if state.slots.contains_key(&id.0) {
+            return Err(Raw::EXIST);
+        }
         if let Err(e) = slot.watch(hub) {
             slot.abandon(hub);
             return Err(e);

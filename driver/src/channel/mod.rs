@@ -60,6 +60,7 @@ pub use self::{
 };
 pub(crate) use self::{
     ends::Ends,
+    reader::Reader,
     settings::Settings,
     start::{Ear, Mouth, ready},
 };

@@ -21,7 +21,7 @@ enum Codec {
 
 /// Puts the frames of one stream together.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     codec: Codec,
     cap: u32,
     /// Of the frame that is under way.
@@ -30,7 +30,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(lines: bool, cap: u32) -> Reader {
+    pub(crate) fn new(lines: bool, cap: u32) -> Reader {
         let codec = if lines { Codec::Lines } else { Codec::Frames(Decoder::new(cap)) };
         Reader { codec, cap, length: 0, part: Vec::new() }
     }
@@ -39,7 +39,7 @@ impl Reader {
     ///
     /// # Errors
     /// It is no such stream. Nothing more can be taken.
-    pub(super) fn feed(&mut self, input: &[u8], mut give: impl FnMut(Vec<u8>)) -> Result<(), ProtocolError> {
+    pub(crate) fn feed(&mut self, input: &[u8], mut give: impl FnMut(Vec<u8>)) -> Result<(), ProtocolError> {
         let Codec::Frames(decoder) = &mut self.codec else { return self.feed_lines(input, give) };
         let mut rest = input;
         // Ends when all is taken: every piece but the end of a frame takes a byte.

@@ -43,6 +43,8 @@ pub enum SpawnErrorKind {
     Deadline,
     /// The spawner is shut down.
     ShutDown,
+    /// The number is that of a child whose exit was not given yet, or no number of a node.
+    NodeInUse,
     /// The spawner ended without an answer.
     ReplyLost,
     /// The request made the spawner's thread panic.
@@ -82,6 +84,7 @@ impl SpawnErrorKind {
             SpawnErrorKind::QueueFull => "the queue of the spawner is full; no child exists",
             SpawnErrorKind::Deadline => "the deadline has passed; no child exists",
             SpawnErrorKind::ShutDown => "the spawner is shut down; no child exists",
+            SpawnErrorKind::NodeInUse => "the number of the node is in use, or is none",
             SpawnErrorKind::ReplyLost => "the spawner ended without an answer; no child exists",
             SpawnErrorKind::Panicked => "the spawner panicked over this request; no child exists",
             SpawnErrorKind::ForkedCopy => {
@@ -107,6 +110,7 @@ impl SpawnErrorKind {
             SpawnErrorKind::TextBusy => io::ErrorKind::ExecutableFileBusy,
             SpawnErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
             SpawnErrorKind::QueueFull | SpawnErrorKind::ChildrenLive => io::ErrorKind::ResourceBusy,
+            SpawnErrorKind::NodeInUse => io::ErrorKind::AlreadyExists,
             SpawnErrorKind::Deadline => io::ErrorKind::TimedOut,
             SpawnErrorKind::Unsupported => io::ErrorKind::Unsupported,
             // Not what std makes of EINTR: who sees `Interrupted` tries again.

@@ -83,6 +83,11 @@ impl SpawnError {
         SpawnError::refused(SpawnErrorKind::ShutDown)
     }
 
+    /// The number given for it is not free.
+    pub(crate) fn node_in_use() -> SpawnError {
+        SpawnError::refused(SpawnErrorKind::NodeInUse)
+    }
+
     /// The spawner ended without an answer.
     pub(crate) fn reply_lost() -> SpawnError {
         SpawnError::refused(SpawnErrorKind::ReplyLost)
