@@ -1,6 +1,8 @@
 //! pidward: child processes that cannot outlive their supervisor.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "json")]
+pub mod agent;
 mod carriers;
 pub mod channel;
 mod child;
@@ -11,6 +13,8 @@ mod identity;
 mod leaves;
 mod markers;
 mod members;
+#[cfg(feature = "json")]
+pub mod message;
 mod names;
 mod ports;
 mod prepare;
@@ -23,6 +27,8 @@ pub mod spawner;
 mod stamp;
 mod stdio;
 mod stop;
+#[cfg(feature = "json")]
+mod subagent;
 
 pub use channel::{
     ChannelLimits, Event, Events, Liveness, Node, OnFault, ProtocolError, ProtocolErrorKind, Ready,
@@ -34,6 +40,8 @@ pub use error::{Limit, SpawnError, SpawnErrorKind};
 pub use identity::{Field, Identity, IdentityError, StopOwned, Verdict, Why, is_running, verify};
 pub use leaves::{CgroupGuard, CgroupPlace};
 pub use markers::{MarkerNames, MarkerNamesError};
+#[cfg(feature = "json")]
+pub use message::{AgentMsg, ControlMsg, MessageError, SpawnPayload, UnknownMsg};
 pub use names::{
     AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind,
     MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError,
@@ -54,6 +62,8 @@ pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 pub use stop::Stopping;
+#[cfg(feature = "json")]
+pub use subagent::{Subagent, spawn};
 
 /// The example in the README is a test.
 #[cfg(doctest)]

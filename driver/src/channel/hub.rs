@@ -27,7 +27,7 @@ use crate::{reaper::NodeId, say::say};
 /// Keys: the number of the node and what of it; those of node 0 are the receiver's own.
 const KINDS: u64 = 8;
 /// The numbers of nodes are below this.
-pub(super) const NODES: u64 = u64::MAX / KINDS;
+pub(super) const NODES: u64 = 1 << 61;
 pub(super) const END: u64 = 0;
 pub(super) const IN: u64 = 1;
 pub(super) const OUT: u64 = 2;

@@ -107,6 +107,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether the child leads a process group.
+    #[cfg(feature = "json")]
+    pub(crate) fn leads_a_group(&self) -> bool {
+        matches!(self.group, GroupChoice::Own | GroupChoice::Session)
+    }
+
     /// What cannot be meant, as words for the error.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match self.group {

@@ -192,6 +192,12 @@ impl Spawner {
         self.handle.shared.ground.entry()
     }
 
+    /// The names of the variables that its children carry.
+    #[cfg(feature = "json")]
+    pub(crate) fn names(&self) -> pidward_core::marker::Names<'_> {
+        self.handle.shared.ground.names()
+    }
+
     fn start(config: Config, names: MarkerNames, installation: Option<Id128>) -> io::Result<Spawner> {
         let shared = Arc::new(Shared::new(config, names, installation)?);
         let first = SpawnerThread::new(Arc::clone(&shared), false).map_err(|e| match e.step {
