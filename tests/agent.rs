@@ -136,27 +136,6 @@ fn program_that_has_let_go_of_the_agent_is_not_ended() {
 }
 
 #[test]
-fn both_write_much_before_they_read_and_do_not_stand_still() {
-    let stage = Stage::new();
-    let agent = stage.start("much", 48);
-    // Nothing is read meanwhile: it fills the way up, and the way down is longer than a socket buffer.
-    for n in 0..48 {
-        agent.send(&ControlMsg::inject("y".repeat(64 << 10))).unwrap();
-        agent.send(&ControlMsg::ping(n)).unwrap();
-        if n == 30 {
-            thread::sleep(SECOND / 5);
-        }
-    }
-    let words = stage.to_exit();
-    let (pongs, rest): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("pong"));
-    assert_eq!(pongs, (0..48).map(|n| format!("pong {n}")).collect::<Vec<_>>());
-    let mut expected = vec!["ready".to_string()];
-    expected.extend(std::iter::repeat_n("event of 65536".to_string(), 48));
-    expected.extend(["result 48", "closed", "exit 0"].map(String::from));
-    assert_eq!(rest, expected);
-}
-
-#[test]
 fn nothing_but_pongs_follows_a_result() {
     let stage = Stage::new();
     let mut cmd = stage.command();

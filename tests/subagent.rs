@@ -90,35 +90,6 @@ fn payload_is_neither_among_the_arguments_nor_in_the_environ() {
 }
 
 #[test]
-fn drop_takes_the_whole_group_and_does_not_wait() {
-    let stage = Stage::new();
-    // One of the group, and one that has left it.
-    let agent = script(&stage, 1, "sleep 1000 & setsid sleep 1000 & read never");
-    proc::eventually("both are there", || stage.guard.left().len() >= 3);
-    let pid = agent.pid();
-    let began = Instant::now();
-    drop(agent);
-    let took = began.elapsed();
-    println!("the drop took {took:?}");
-    assert!(took < SECOND / 10, "{took:?}");
-    proc::eventually("nobody is left", || stage.guard.left().is_empty());
-    proc::eventually("it is reaped", || proc::state(pid).is_none());
-}
-
-#[test]
-fn drop_and_kill_do_not_wait_for_an_agent_that_is_stopped() {
-    let stage = Stage::new();
-    let mut agent = script(&stage, 1, "kill -STOP $$; sleep 1000");
-    proc::eventually("it is stopped", || proc::state(agent.pid()) == Some('T'));
-    for _ in 0..3 {
-        let began = Instant::now();
-        agent.kill();
-        assert!(began.elapsed() < SECOND / 10, "{:?}", began.elapsed());
-    }
-    assert_eq!(agent.child().wait().unwrap().signal(), Some(libc::SIGKILL));
-}
-
-#[test]
 fn nothing_is_sent_once_it_is_marked_as_reaped() {
     let stage = Stage::new();
     let agent = script(&stage, 1, "sleep 1000 <&- & exit 4");

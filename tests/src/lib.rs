@@ -14,6 +14,7 @@ pub mod command;
 pub mod escape;
 pub mod files;
 pub mod fork;
+pub mod frozen;
 pub mod hung;
 pub mod launch;
 pub mod leftovers;

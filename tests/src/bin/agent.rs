@@ -1,4 +1,4 @@
-//! An agent whose role says how it behaves. Without one it says what it is, and ends.
+//! `agent [MS]`: an agent whose role says how it behaves; waits so long for its payload. Where it is none it says why, and ends.
 //!
 //! - `fail`: ready, then failed; `warm`: a turn for its task and for each input, and a result when it is cancelled;
 //! - `compute MS`: so long without a call; `talk`: events without end; `deaf`: nothing, for ever;
@@ -16,7 +16,7 @@ use std::{
 
 use pidward::{
     AgentMsg,
-    agent::{self, Agent, Input, Refused},
+    agent::{self, Agent, AgentSettings, Input, Refused},
     message::{Map, Value},
 };
 
@@ -125,7 +125,11 @@ fn work(agent: Agent) -> Result<(), Refused> {
 }
 
 fn main() {
-    match agent::connect() {
+    let mut settings = AgentSettings::default();
+    if let Some(wait) = std::env::args().nth(1) {
+        settings.payload_wait = Duration::from_millis(wait.parse().expect("a number"));
+    }
+    match agent::connect_with(&settings) {
         Ok(agent) => {
             let failed = agent.payload().role == "fail";
             work(agent).expect("a supervisor");

@@ -3,7 +3,7 @@
 use super::{Files, mask};
 
 /// The parsers and rules that are never without a target.
-const WANTED: [&str; 16] = [
+const WANTED: [&str; 17] = [
     "stat",
     "status",
     "environ",
@@ -20,6 +20,7 @@ const WANTED: [&str; 16] = [
     "cgroup_events",
     "net_tcp",
     "record",
+    "message",
 ];
 
 /// Each target of `fuzz/Cargo.toml` is there, asserts something and has a first corpus; each file is listed.
