@@ -6,6 +6,9 @@ use std::{
     time::Instant,
 };
 
+#[cfg(test)]
+mod tests;
+
 use super::{Input, Refused, wire::Wire};
 use crate::{message::ControlMsg, say::say, spawner::lock};
 

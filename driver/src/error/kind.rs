@@ -84,7 +84,7 @@ impl SpawnErrorKind {
             SpawnErrorKind::QueueFull => "the queue of the spawner is full; no child exists",
             SpawnErrorKind::Deadline => "the deadline has passed; no child exists",
             SpawnErrorKind::ShutDown => "the spawner is shut down; no child exists",
-            SpawnErrorKind::NodeInUse => "the number of the node is in use, or is none",
+            SpawnErrorKind::NodeInUse => "the number of the node is in use, or is none; no child exists",
             SpawnErrorKind::ReplyLost => "the spawner ended without an answer; no child exists",
             SpawnErrorKind::Panicked => "the spawner panicked over this request; no child exists",
             SpawnErrorKind::ForkedCopy => {

@@ -199,10 +199,11 @@ fn numbers_without_a_file_behind_them_have_their_kinds() {
 
 #[test]
 fn an_error_without_the_kernel_says_that_no_child_exists() {
-    let made: [(fn() -> SpawnError, SpawnErrorKind); 6] = [
+    let made: [(fn() -> SpawnError, SpawnErrorKind); 7] = [
         (SpawnError::queue_full, SpawnErrorKind::QueueFull),
         (SpawnError::deadline, SpawnErrorKind::Deadline),
         (SpawnError::shut_down, SpawnErrorKind::ShutDown),
+        (SpawnError::node_in_use, SpawnErrorKind::NodeInUse),
         (SpawnError::reply_lost, SpawnErrorKind::ReplyLost),
         (SpawnError::panicked, SpawnErrorKind::Panicked),
         (SpawnError::forked_copy, SpawnErrorKind::ForkedCopy),
