@@ -46,7 +46,7 @@ fn ping_is_answered_while_the_loop_computes() {
     assert_eq!(stage.next(), "ready");
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
-    for id in 0..40 {
+    for id in 0..20 {
         let sent = Instant::now();
         agent.send(&ControlMsg::ping(id)).unwrap();
         assert_eq!(stage.next(), format!("pong {id}"));
@@ -54,7 +54,7 @@ fn ping_is_answered_while_the_loop_computes() {
         thread::sleep(SECOND / 20);
     }
     assert!(began.elapsed() < SECOND * 5, "it has computed all the time: {:?}", began.elapsed());
-    println!("the slowest of 40 pongs: {slowest:?}");
+    println!("the slowest of 20 pongs: {slowest:?}");
     agent.send(&ControlMsg::ping(None)).unwrap();
     assert_eq!(stage.next(), "pong -1");
     assert_eq!(stage.to_exit(), ["result \"computed\"", "closed", "exit 0"]);

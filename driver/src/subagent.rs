@@ -129,10 +129,11 @@ impl Subagent {
         self.reaped.store(true, Ordering::Release);
     }
 
-    /// SIGKILL to its process group and to its cgroup leaf, without waiting for their end: at most the time of two system calls, whatever
-    /// state the agent and the spawner are in. Where it has no leaf, a thread looks for those that have left the group. Again is as good
-    /// as once, also after the agent's end: it is never sent to a number that somebody else may have by now. In a forked copy of the program
-    /// nothing is sent.
+    /// SIGKILL to its process group and to its cgroup leaf. Waits for nobody: it takes less than 100 ms, whatever state the agent and the
+    /// spawner are in. Where it has no leaf, a thread then looks for those that have left the group.
+    ///
+    /// Again is as good as once, also after the agent's end: nothing is sent to a number that somebody else may have by now, and nothing at
+    /// all once it is [marked](Self::mark_reaped). In a forked copy of the program nothing is sent.
     pub fn kill(&self) {
         if self.reaped.load(Ordering::Acquire) || !self.shared.is_ours() {
             return;
