@@ -10,14 +10,14 @@ use std::{
     thread,
 };
 
-use pidward_core::Signal;
+use pidward_core::{Signal, ladder::Rung};
 
 use crate::{
-    channel::{Events, Node, SendError, Transport},
+    channel::{Events, Liveness, Node, Ready, SendError, Transport},
     child::Child,
     command::Command,
     error::SpawnError,
-    message::{ControlMsg, SpawnPayload},
+    message::{AgentMsg, ControlMsg, SpawnPayload},
     reaper::NodeId,
     say::say,
     spawner::{Entry, Shared, Spawner, end_tree},
@@ -138,6 +138,7 @@ impl Subagent {
         if self.reaped.load(Ordering::Acquire) || !self.shared.is_ours() {
             return;
         }
+        self.entry.note_rung(Rung::Kill);
         if let Err(e) = self.entry.signal_tree(Signal::KILL) {
             say!(debug, "SIGKILL to the group of process {}: {e:?}", self.entry.pid());
         }
@@ -151,6 +152,21 @@ impl Subagent {
                 say!(warn, "whoever has left the group of process {} may live on: {e}", self.entry.pid());
             }
         }
+    }
+}
+
+impl Ready {
+    /// By the `ready` message of an [agent](crate::agent).
+    pub fn message() -> Ready {
+        Ready::Frame(|frame| matches!(AgentMsg::parse(frame), Ok(AgentMsg::Ready)))
+    }
+}
+
+impl Liveness {
+    /// Pings an [agent](crate::agent) by messages; its pongs are no events.
+    pub fn messages(self) -> Liveness {
+        let is_pong = |frame: &[u8]| matches!(AgentMsg::parse(frame), Ok(AgentMsg::Pong { .. }));
+        self.ping(ControlMsg::ping(None).to_bytes(), is_pong)
     }
 }
 
