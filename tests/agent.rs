@@ -99,6 +99,24 @@ fn paused_agent_is_silent_and_loses_nothing() {
 }
 
 #[test]
+fn paused_agent_takes_no_input_until_it_goes_on() {
+    let stage = Stage::new();
+    let agent = stage.start("warm", 1);
+    assert_eq!([stage.next(), stage.next()], ["ready", "turn 1"]);
+    for message in [ControlMsg::Pause, ControlMsg::inject(2), ControlMsg::inject(3), ControlMsg::ping(7)] {
+        agent.send(&message).unwrap();
+    }
+    assert_eq!(stage.next(), "pong 7");
+    assert!(stage.events.recv(Some(SECOND / 2)).is_none(), "it is paused");
+    agent.send(&ControlMsg::Resume).unwrap();
+    assert_eq!([stage.next(), stage.next()], ["turn 2", "turn 3"]);
+    agent.send(&ControlMsg::Pause).unwrap();
+    agent.send(&ControlMsg::inject(4)).unwrap();
+    agent.send(&ControlMsg::cancel()).unwrap();
+    assert_eq!(stage.to_exit(), ["result \"no reason\"", "closed", "exit 0"]);
+}
+
+#[test]
 fn agent_of_a_supervisor_that_has_gone_ends_though_its_loop_is_deaf() {
     let stage = Stage::new();
     let mut agent = stage.start("deaf", "");

@@ -119,6 +119,10 @@ fn number_of_a_node_is_given_once_at_a_time() {
         let refused = start(node).unwrap_err();
         assert_eq!(refused.kind(), SpawnErrorKind::NodeInUse, "{refused}");
     }
+    // Before anything is started.
+    let missing = pidward::Command::new("/no/such");
+    let refused = stage.events.spawn_as(NodeId(7), &stage.spawner, &missing).unwrap_err();
+    assert_eq!(refused.kind(), SpawnErrorKind::NodeInUse);
     let node = stage.events.spawn(&stage.spawner, &stage.guard.shell("exit")).unwrap();
     assert_eq!(node.id(), NodeId(8), "higher than any before");
     assert!(matches!(channel::next(&stage.events), (NodeId(8), pidward::Event::Exit { .. })));
@@ -126,6 +130,24 @@ fn number_of_a_node_is_given_once_at_a_time() {
     // Ends with its exit.
     while !matches!(channel::next(&stage.events), (NodeId(7), pidward::Event::Exit { .. })) {}
     drop(start(7).unwrap());
+}
+
+#[test]
+fn of_two_that_want_one_number_one_has_it() {
+    let stage = Stage::new();
+    let cmd = stage.guard.shell("exec sleep 1000");
+    for _ in 0..20 {
+        let start = || stage.events.spawn_as(NodeId(1), &stage.spawner, &cmd);
+        let both = std::thread::scope(|scope| {
+            [scope.spawn(start), scope.spawn(start)].map(|one| one.join().unwrap())
+        });
+        let (nodes, refused): (Vec<_>, Vec<_>) = both.into_iter().partition(Result::is_ok);
+        assert!(refused.into_iter().all(|e| e.unwrap_err().kind() == SpawnErrorKind::NodeInUse));
+        let [Ok(node)] = &mut { nodes }[..] else { panic!("one of them") };
+        node.child().kill().unwrap();
+        assert_eq!(stage.to_exit(), ["exit -1"]);
+        proc::eventually("the other was ended", || stage.guard.left().is_empty());
+    }
 }
 
 #[test]
