@@ -112,6 +112,8 @@ fn paused_agent_takes_no_input_until_it_goes_on() {
     assert_eq!([stage.next(), stage.next()], ["turn 2", "turn 3"]);
     agent.send(&ControlMsg::Pause).unwrap();
     agent.send(&ControlMsg::inject(4)).unwrap();
+    // What is taken becomes a turn, also after a cancel.
+    assert!(stage.events.recv(Some(SECOND / 2)).is_none());
     agent.send(&ControlMsg::cancel()).unwrap();
     assert_eq!(stage.to_exit(), ["result \"no reason\"", "closed", "exit 0"]);
 }
