@@ -49,6 +49,8 @@ mod settings;
 mod slot;
 mod start;
 
+#[cfg(feature = "json")]
+pub(crate) use self::reader::Reader;
 pub use self::{
     alive::Liveness,
     event::{Event, ProtocolError, ProtocolErrorKind},
@@ -60,7 +62,6 @@ pub use self::{
 };
 pub(crate) use self::{
     ends::Ends,
-    reader::Reader,
     settings::Settings,
     start::{Ear, Mouth, ready},
 };
