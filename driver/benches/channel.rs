@@ -1,5 +1,5 @@
-//! What a receiver adds: from the end of a child to its exit event, against a blocking `waitid`; and frames of 64 KiB, against a bare loop
-//! of `read` and `write` on the same kind of socket.
+//! What a receiver adds: from the end of a child to its exit event, against a blocking `waitid`; frames of 64 KiB, against a bare loop
+//! of `read` and `write` on the same kind of socket; and what one child that never reads costs another.
 //!
 //! `cargo bench --bench channel` prints medians; with `-- --check` it ends with 1 when one is over its budget. Floor and candidate take
 //! turns within each round.
@@ -20,13 +20,17 @@ mod ratio;
 
 /// Against a blocking `waitid` on the same thread.
 const EXIT: f64 = 1.5;
+/// The same through the thread of a receiver: a second wake-up.
+const EXIT_BY_THREAD: f64 = 3.0;
+/// The slowest of a hundred echoes beside a child that never reads, against alone.
+const BESIDE: f64 = 2.0;
 /// Time against the bare loop: 0.8 of its throughput.
 const FRAMES: f64 = 1.25;
 
 const LENGTH: usize = 64 << 10;
 
 fn main() -> ExitCode {
-    ratio::end(exits() + frames())
+    ratio::end(exits() + frames() + beside())
 }
 
 /// A child that ends with its standard input.
@@ -39,15 +43,64 @@ fn cat() -> Command {
 fn exits() -> u32 {
     let spawner = Spawner::builder().guard(false).build().expect("a spawner");
     let events = Events::new().expect("a receiver");
-    let (mut ratios, mut floors) = (Vec::new(), Vec::new());
+    let threaded = Events::new().and_then(Events::on_thread).expect("a receiver with a thread");
+    let (mut ratios, mut by_thread, mut floors) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ratio::rounds(300, 2000) {
         let (floor, event) = (waitid().as_secs_f64(), exit_event(&spawner, &events).as_secs_f64());
         ratios.push(event / floor);
+        by_thread.push(exit_event(&spawner, &threaded).as_secs_f64() / floor);
         floors.push(floor * 1e6);
     }
     let (ratio, floor) = (ratio::median(ratios), ratio::median(floors));
+    let thread = ratio::median(by_thread);
     println!("from a child's end to its event: {ratio:.2} x a blocking waitid; that: {floor:.1} us");
+    println!("the same through the receiver's thread: {thread:.2} x");
     ratio::verdict("× a blocking waitid", ratio, Some(EXIT * ratio::slack()))
+        + ratio::verdict("× a blocking waitid, by the thread", thread, Some(EXIT_BY_THREAD * ratio::slack()))
+}
+
+/// A child that sends back what it gets.
+fn echo() -> Command {
+    let mut cmd = Command::new("cat");
+    cmd.channel(Transport::Stdio);
+    cmd
+}
+
+/// The 99th of so many hundredths of echoes, slowest last.
+fn p99(events: &Events, node: &Node, count: usize) -> f64 {
+    let mut took: Vec<f64> = (0..count)
+        .map(|_| {
+            let began = Instant::now();
+            node.send(b"there and back").expect("room");
+            let event = events.recv(Some(Duration::from_secs(10)));
+            assert!(matches!(event, Some((id, Event::Frame(_))) if id == node.id()));
+            began.elapsed().as_secs_f64()
+        })
+        .collect();
+    took.sort_by(f64::total_cmp);
+    took[count * 99 / 100]
+}
+
+/// One receiver without, and one with a child that never reads and has a full queue, in turns.
+fn beside() -> u32 {
+    let spawner = Spawner::builder().guard(false).build().expect("a spawner");
+    let (alone, both) = (Events::new().expect("a receiver"), Events::new().expect("a receiver"));
+    let one = alone.spawn(&spawner, &echo()).expect("a child");
+    let other = both.spawn(&spawner, &echo()).expect("a child");
+    let mut cmd = Command::new("sleep");
+    let deaf = both.spawn(&spawner, cmd.arg("600").channel(Transport::Socket)).expect("a child");
+    while deaf.send(&[0; 60_000]).is_ok() {}
+    let (mut ratios, mut floors) = (Vec::new(), Vec::new());
+    for _ in 0..ratio::rounds(15, 61) {
+        let floor = p99(&alone, &one, 300);
+        // Each time it is tried again.
+        assert!(deaf.send(b"more").is_err());
+        ratios.push(p99(&both, &other, 300) / floor);
+        floors.push(floor * 1e6);
+    }
+    let (ratio, floor) = (ratio::median(ratios), ratio::median(floors));
+    println!("p99 of an echo beside a child that never reads: {ratio:.2} x alone; that: {floor:.0} us");
+    ratio::verdict("× alone", ratio, Some(BESIDE * ratio::slack()))
 }
 
 /// From the end of its input until its status is here; nobody else looks at it.
