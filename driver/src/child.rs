@@ -3,7 +3,7 @@
 use std::{
     fmt, io,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
         unix::process::ExitStatusExt,
     },
     process::{ExitStatus, Output},
@@ -256,6 +256,13 @@ impl Drop for Child {
 impl AsFd for Child {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.entry.as_fd()
+    }
+}
+
+/// As [`as_fd`](AsFd::as_fd): the same number until the child is dropped.
+impl AsRawFd for Child {
+    fn as_raw_fd(&self) -> RawFd {
+        self.entry.as_fd().as_raw_fd()
     }
 }
 

@@ -318,7 +318,7 @@ impl AsFd for Events {
     }
 }
 
-/// As [`as_fd`](AsFd::as_fd).
+/// As [`as_fd`](AsFd::as_fd): the same number until the receiver is dropped.
 impl AsRawFd for Events {
     fn as_raw_fd(&self) -> RawFd {
         self.polled().as_raw_fd()

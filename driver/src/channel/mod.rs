@@ -29,7 +29,7 @@
 //! # Loops of other kinds
 //!
 //! [`Events`] can be polled: its descriptor is readable when [`try_recv`](Events::try_recv) has something to do, be it without an event to
-//! give. Call that until it gives `None`.
+//! give. Call that until it gives `None`. The example `tokio.rs` does it in a loop of tokio's.
 //!
 //! # Kernels
 //!
