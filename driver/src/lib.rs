@@ -22,6 +22,8 @@ mod probe;
 mod reaper;
 pub mod registry;
 mod report;
+pub mod restart;
+pub mod role;
 mod say;
 pub mod spawner;
 mod stamp;
@@ -29,6 +31,7 @@ mod stdio;
 mod stop;
 #[cfg(feature = "json")]
 mod subagent;
+mod tree;
 
 pub use channel::{
     ChannelLimits, Event, Events, Liveness, Node, OnFault, ProtocolError, ProtocolErrorKind, Ready,
@@ -44,8 +47,8 @@ pub use markers::{MarkerNames, MarkerNamesError};
 pub use message::{AgentMsg, ControlMsg, MessageError, SpawnPayload, UnknownMsg};
 pub use names::{
     AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind,
-    MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName, ServiceNameError,
-    TASK_NAME_ENV, TREE_ENV,
+    DEPTH_ENV, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName,
+    ServiceNameError, TASK_NAME_ENV, TREE_ENV,
 };
 pub use pidward_core::{
     Errno, Signal, ladder::Rung, liveness::Verdict as Health, reap::Usage, spawn::Mechanism,
@@ -58,12 +61,14 @@ pub use probe::{
 pub use reaper::{NodeId, Reaped, Reaper};
 pub use registry::{Listing, Registry, RegistryError};
 pub use report::{Cause, StopReport, Stopped, Survivor};
+pub use role::Role;
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
 pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 pub use stop::Stopping;
 #[cfg(feature = "json")]
 pub use subagent::{Subagent, spawn};
+pub use tree::{Tree, TreeLimits, TreeRefusal};
 
 /// The example in the README is a test.
 #[cfg(doctest)]

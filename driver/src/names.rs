@@ -26,6 +26,8 @@ pub const TASK_NAME_ENV: &str = Names::DEFAULT.task;
 pub const NONCE_ENV: &str = Names::DEFAULT.nonce;
 /// The role of a re-executed copy of this program.
 pub const SUBAGENT_ENV: &str = Names::DEFAULT.role;
+/// How deep a role is below the first program, and how deep its tree may be: `2/4`. Inherited by all below.
+pub const DEPTH_ENV: &str = "PIDWARD_DEPTH";
 /// The descriptor of the control channel.
 pub const CHANNEL_ENV: &str = Names::DEFAULT.channel;
 /// How the variable begins that all descendants of one supervisor run inherit; `_` and the id of the run follow.

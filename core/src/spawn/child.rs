@@ -143,7 +143,7 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Mask, masks(plan));
     job.report.step.store(const { Step::Exec.raw() }, Ordering::Release);
     tell(job);
-    fail(job, exec(plan, job.program))
+    fail(job, exec(plan, job.program, job.program_path))
 }
 
 fn fail(job: &Job<'_>, errno: Errno) -> ! {
@@ -331,10 +331,18 @@ pub(super) fn masks(plan: &Plan<'_>) -> Done {
 }
 
 /// Returns on failure only. A file that may not be executed does not end the search, but is the answer if
-/// nothing better comes.
-pub(super) fn exec(plan: &Plan<'_>, program: RawFd) -> Errno {
+/// nothing better comes. An open file whose call is refused is tried once more by the name that `/proc` has for it;
+/// where there is none, the refusal is the answer.
+pub(super) fn exec(plan: &Plan<'_>, program: RawFd, program_path: &[u8]) -> Errno {
     let (argv, environ) = (plan.argv.as_ptr(), plan.environ.as_ptr());
-    let Program::Paths(paths) = plan.program else { return sys::execveat(program, argv, environ) };
+    let Program::Paths(paths) = plan.program else {
+        let refused = sys::execveat(program, argv, environ);
+        if !matches!(refused, Errno::ENOSYS | Errno::EPERM) {
+            return refused;
+        }
+        let errno = sys::execve(program_path.as_ptr(), argv, environ);
+        return if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) { refused } else { errno };
+    };
     let mut answer = Errno::ENOENT;
     for &path in paths.pointers() {
         let errno = sys::execve(path, argv, environ);

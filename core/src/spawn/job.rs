@@ -63,6 +63,8 @@ pub(super) struct Job<'a> {
     pub(super) leaf: RawFd,
     /// The open program file, above all targets; -1 where there are paths.
     pub(super) program: RawFd,
+    /// The name of that descriptor below `/proc`, with its NUL; a NUL alone where there are paths.
+    pub(super) program_path: &'a [u8],
     /// The score for the out-of-memory killer as text; empty if it stays.
     pub(super) oom_score: &'a [u8],
 }

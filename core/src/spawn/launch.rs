@@ -88,6 +88,7 @@ impl Launcher {
         }
         keep_statuses().map_err(at(Step::Prepare))?;
         let program = open_program(plan).map_err(at(Step::Prepare))?;
+        let program_path = path_text(program.as_ref());
         let oom_score = score_text(plan);
         let report = Report::default();
         let mut job = Job {
@@ -99,6 +100,7 @@ impl Launcher {
             supervisor_pidfd: number(self.supervisor_pidfd.as_ref()),
             leaf: -1,
             program: number(program.as_ref()),
+            program_path: program_path.as_bytes(),
             oom_score: oom_score.as_bytes(),
         };
         let share = self.shares_memory && !plan.credentials.change_something();
@@ -237,6 +239,17 @@ fn is_frozen(leaf: BorrowedFd<'_>) -> bool {
     let mut text = [0u8; 128];
     let read = io::read(&file, &mut text).ok().and_then(|n| text.get(..n)).unwrap_or_default();
     read.split(|&b| b == b'\n').any(|line| line == b"frozen 1")
+}
+
+/// What the open program is called below `/proc`, with a NUL; only the NUL where there is none.
+pub(super) fn path_text(program: Option<&OwnedFd>) -> String<28> {
+    let mut text = String::new();
+    // Always fits: 14 characters, a number of ten at most, and the NUL.
+    let _ = match program {
+        Some(fd) => write!(text, "/proc/self/fd/{}\0", fd.as_raw_fd()),
+        None => text.write_str("\0"),
+    };
+    text
 }
 
 pub(super) fn score_text(plan: &Plan<'_>) -> String<8> {

@@ -24,6 +24,7 @@
 //! | `CLONE_CLEAR_SIGHAND` | only the loop that resets each signal, which runs in any case | 5.5 |
 //! | `CLONE_PIDFD` | `pidfd_open` at once, while the child is our unreaped child | 5.2 |
 //! | `CLONE_INTO_CGROUP` | the child writes itself into the leaf before exec | 5.7 |
+//! | `execveat` of an open program | `execve` of its name in `/proc/self/fd` | 3.19 |
 //! | shared memory | plain fork and a pipe | |
 //! | `close_range` | each number in `/proc/self/fd`; without `/proc` close-on-exec alone | 5.9 |
 //!

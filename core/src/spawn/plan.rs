@@ -13,7 +13,8 @@ pub enum Program<'a> {
     /// Tried in order, relative ones from the child's working directory; see
     /// [`search_goes_on`](crate::image::search_goes_on) for what ends the search.
     Paths(Table<'a>),
-    /// The file that is open as this descriptor (`execveat`, Linux ≥ 3.19). A script needs a descriptor that stays open across
+    /// The file that is open as this descriptor (`execveat`, Linux ≥ 3.19; where that is refused, by its name in `/proc/self/fd`). `O_PATH`
+    /// is enough. A script needs a descriptor that stays open across
     /// exec, and `/proc`.
     Open(BorrowedFd<'a>),
 }

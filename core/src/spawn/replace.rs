@@ -49,7 +49,8 @@ fn steps(plan: &Plan<'_>) -> Result<Infallible, SpawnError> {
             child::place_fds(plan.fds).map_err(at(Step::Fds))?;
         }
         child::masks(plan).map_err(at(Step::Mask))?;
-        Err(SpawnError::new(Step::Exec, child::exec(plan, launch::number(program.as_ref()))))
+        // By the open file or not at all: what a failure leaves is for the caller to go on with.
+        Err(SpawnError::new(Step::Exec, child::exec(plan, launch::number(program.as_ref()), b"\0")))
     };
     let failed = run();
     let _ = sys::set_mask(old);

@@ -22,6 +22,7 @@ pub use unix::{arm_parent_death_signal, mark_child, place_in_own_process_group};
 use crate::{
     channel,
     names::{ChildKind, ServiceName, TREE_PREFIX},
+    role,
     stdio::Stdio,
 };
 
@@ -96,6 +97,8 @@ use crate::{
 /// | [`ask_grace`](Self::ask_grace) | how long the end of its input may take to end it |
 /// | [`survives_supervisor`](Self::survives_supervisor) | it lives on when its supervisor ends without a word |
 /// | [`deadline`](Self::deadline) | how long the spawn may take |
+/// | [`this_program`](Self::this_program) | this program once more, in a role |
+/// | [`max_depth`](Self::max_depth) | how deep that may go on |
 /// | [`channel`](Self::channel) | a channel to the receiver of its events |
 /// | [`channel_limits`](Self::channel_limits) | how much the channel holds |
 /// | [`stderr_events`](Self::stderr_events) | standard error as events |
@@ -123,6 +126,8 @@ pub struct Command {
     pub(crate) survives: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) channel: channel::Settings,
+    /// It is this program once more.
+    pub(crate) copy: Option<role::Copy>,
 }
 
 impl Command {
@@ -146,6 +151,7 @@ impl Command {
             survives: false,
             deadline: None,
             channel: channel::Settings::default(),
+            copy: None,
         }
     }
 

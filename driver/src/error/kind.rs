@@ -51,6 +51,8 @@ pub enum SpawnErrorKind {
     Panicked,
     /// The call came from a forked copy of the process that the spawner belongs to.
     ForkedCopy,
+    /// A copy of this program would be [deeper](crate::Command::max_depth) than it may.
+    DepthLimit,
     /// Exec in place while children live.
     ChildrenLive,
     /// This kernel, or a filter, does not do what was asked for.
@@ -89,6 +91,9 @@ impl SpawnErrorKind {
             SpawnErrorKind::Panicked => "the spawner panicked over this request; no child exists",
             SpawnErrorKind::ForkedCopy => {
                 "the spawner belongs to the process that this one was forked from; no child exists"
+            }
+            SpawnErrorKind::DepthLimit => {
+                "a copy of this program would be deeper than it may; no child exists"
             }
             SpawnErrorKind::ChildrenLive => "this process has children that its end would take down or lose",
             SpawnErrorKind::Unsupported => "not supported by this kernel",

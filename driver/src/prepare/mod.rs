@@ -41,6 +41,7 @@ use crate::{
     error::SpawnError,
     leaves::Leaf,
     names::ChildKind,
+    role,
     spawner::About,
     stdio::{ChildStderr, ChildStdin, ChildStdout, Kind, Stdio},
 };
@@ -93,6 +94,8 @@ pub(crate) struct Prepared {
     argv: Strings,
     environ: Strings,
     paths: Strings,
+    /// The program itself, where it is not to be found by a path.
+    image: Option<Arc<OwnedFd>>,
     cwd: Option<CString>,
     /// Sorted by number.
     fds: Vec<(u32, Source)>,
@@ -122,10 +125,10 @@ impl Prepared {
         cmd.settings.check().map_err(|words| SpawnError::invalid(&cmd.program, words))?;
         let environ = environ::build(cmd, names).map_err(bad("the value of a variable"))?;
         let path = environ.value(b"PATH");
-        let size = image::candidates_size(program, path).map_err(bad("the name of the program"))?;
-        let paths =
-            Strings::packed(size.bytes, size.pointers, |packer| image::candidates(packer, program, path))
-                .map_err(bad("the name of the program"))?;
+        let paths = match &cmd.copy {
+            Some(_) => Strings::default(),
+            None => candidates(program, path).map_err(bad("the name of the program"))?,
+        };
         let cwd = cmd.cwd.as_deref().map(|dir| CString::new(dir.as_os_str().as_bytes())).transpose();
         let cwd = cwd.map_err(|_| packing(cmd, PackError::Nul, "the working directory"))?;
         let failed = |errno: rustix::io::Errno| SpawnError::preparing(&cmd.program, Errno::from(errno));
@@ -160,10 +163,12 @@ impl Prepared {
             name,
             ..About::default()
         };
-        let mut prepared = Prepared { about, program, argv, environ, paths, cwd, fds, settings, mask };
+        let image = cmd.copy.as_ref().map(|copy| Arc::clone(&copy.image));
+        let mut prepared = Prepared { about, program, argv, environ, paths, image, cwd, fds, settings, mask };
         if let Some(number) = number {
             prepared.stamp(names.channel, &number.to_string());
         }
+        role::Copy::enter(cmd, number, names, &mut prepared)?;
         if let Some(address) = notify {
             prepared.stamp("NOTIFY_SOCKET", &address);
         }
@@ -191,7 +196,8 @@ impl Prepared {
     pub(crate) fn with_plan<R>(&self, f: impl FnOnce(&Plan<'_>) -> R) -> R {
         tables([&self.argv, &self.environ, &self.paths], |[argv, environ, paths]| {
             let maps: Vec<FdMap<'_>> = self.fds.iter().map(|(n, fd)| FdMap::new(fd.as_fd(), *n)).collect();
-            let mut plan = Plan::new(Program::Paths(paths), argv, environ);
+            let program = self.image.as_ref().map_or(Program::Paths(paths), |fd| Program::Open(fd.as_fd()));
+            let mut plan = Plan::new(program, argv, environ);
             plan.fds = &maps;
             plan.cwd = self.cwd.as_deref();
             self.settings.apply(&mut plan, self.mask);
@@ -230,6 +236,12 @@ impl Prepared {
     pub(crate) fn cgroup(&self) -> Option<BorrowedFd<'_>> {
         self.settings.cgroup.as_ref().map(|dir| dir.as_fd())
     }
+}
+
+/// What exec tries.
+fn candidates(program: &[u8], path: Option<&[u8]>) -> Result<Strings, PackError> {
+    let size = image::candidates_size(program, path)?;
+    Strings::packed(size.bytes, size.pointers, |packer| image::candidates(packer, program, path))
 }
 
 fn packing(cmd: &Command, error: PackError, place: &'static str) -> SpawnError {
