@@ -37,6 +37,6 @@ impl AsFd for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        sys::close(self.raw());
+        let _ = sys::close(self.raw());
     }
 }

@@ -205,7 +205,8 @@ pub fn any_ended() -> Result<Option<Pid>, Errno> {
     sys::waitid(WaitFor::Any, what).map(|(info, _)| Pid::from_raw(info.pid))
 }
 
-/// Waits for a child that is ending by itself and takes its status away; by number where that is refused by pidfd.
+/// Waits for a child that is ending by itself and takes its status away; by number where that is refused by pidfd, and by the older call
+/// where it is refused at all.
 pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
     for who in pidfd.map(WaitFor::Pidfd).into_iter().chain([WaitFor::Pid(pid)]) {
         // Ends with the child.
@@ -219,6 +220,24 @@ pub(crate) fn discard(pid: Pid, pidfd: Option<BorrowedFd<'_>>) {
         if matches!(answer, Ok(_) | Err(Errno::ECHILD)) {
             return;
         }
+    }
+    // Ends with the child, or where this is refused too.
+    while sys::wait4(pid, raw::__WALL) == Err(Errno::EINTR) {}
+}
+
+/// [`try_reap`] by the older call, which can do nothing but that.
+fn reap_by_number(pid: Pid) -> Result<Option<Change>, ReapError> {
+    loop {
+        return match sys::wait4(pid, raw::WNOHANG | raw::__WALL) {
+            Err(Errno::EINTR) => continue,
+            Err(Errno::ECHILD) => Err(ReapError::Lost),
+            Err(e) => Err(ReapError::Errno(e)),
+            Ok(None) => Ok(None),
+            Ok(Some((status, usage))) => {
+                let status = Status::from_raw(status).ok_or(ReapError::Errno(Errno::EINVAL))?;
+                Ok(Some(Change::Ended(Exit { status, usage: Some(decode_usage(&usage)) })))
+            }
+        };
     }
 }
 
@@ -234,7 +253,10 @@ fn change(child: Target<'_>, what: u32) -> Result<Option<Change>, ReapError> {
         Ok((info, _)) if info.pid == 0 => Ok(None),
         Ok((info, usage)) => decode(&info, &usage).map(Some),
         Err(Errno::ECHILD) => lost(child).map(Some),
-        Err(e) => Err(ReapError::Errno(e)),
+        Err(e) => match child {
+            Target::Pid(pid) if what == raw::WEXITED && e != Errno::EINTR => reap_by_number(pid),
+            Target::Pid(_) | Target::Pidfd(_) => Err(ReapError::Errno(e)),
+        },
     }
 }
 

@@ -36,10 +36,7 @@ fn result(ret: isize) -> Result<usize, Errno> {
 
 #[inline(always)]
 fn unit(ret: isize) -> Result<(), Errno> {
-    match Errno::of_return(ret) {
-        Some(e) => Err(e),
-        None => Ok(()),
-    }
+    result(ret).map(drop)
 }
 
 #[inline(always)]
@@ -186,14 +183,15 @@ pub(crate) fn execveat(fd: RawFd, argv: *const *const u8, envp: *const *const u8
     Errno::of_return(ret).unwrap_or(Errno::EINVAL)
 }
 
-/// `exit_group(code)`.
+/// `exit_group(code)`. Where that is refused `exit(code)`, which is the same for the one thread of a new process; where that is
+/// refused too, a trap: whoever waits for the end must not wait for ever.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/exit_group.2.html>
 #[inline(always)]
 pub(crate) fn exit_group(code: i32) -> ! {
-    loop {
-        exit(code);
-    }
+    exit_process(code);
+    exit_thread(code);
+    arch::trap()
 }
 
 // ---- signals of the calling thread ----
@@ -381,7 +379,7 @@ of_numbers! {
     /// `umask(mask)`.
     ///
     /// Always there. <https://man7.org/linux/man-pages/man2/umask.2.html>
-    pub(crate) fn umask(mask: u32) -> i32 = number(__NR_umask, mask as usize);
+    pub(crate) fn umask(mask: u32) -> Result<(), Errno> = unit(__NR_umask, mask as usize);
 }
 
 /// `ioctl(tty, TIOCSPGRP, &pgid)`: makes the group the foreground of the terminal.
@@ -464,10 +462,10 @@ pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, Errno> {
 }
 
 of_numbers! {
-    /// `close(fd)`; whatever it answers, the number is free.
+    /// `close(fd)`; whatever a kernel answers, the number is free.
     ///
     /// Always there. <https://man7.org/linux/man-pages/man2/close.2.html>
-    pub(crate) fn close(fd: RawFd) -> i32 = number(__NR_close, int(fd));
+    pub(crate) fn close(fd: RawFd) -> Result<(), Errno> = unit(__NR_close, int(fd));
 
     /// `fcntl(fd, F_DUPFD_CLOEXEC, least)`: a copy at the first free number from `least` on.
     ///
@@ -500,17 +498,21 @@ of_numbers! {
 
 of_numbers! {
     fn descriptor_flags(fd: RawFd) -> Result<usize, Errno> = result(__NR_fcntl, int(fd), raw::F_GETFD as usize);
-    fn exit(code: i32) -> i32 = number(__NR_exit_group, int(code));
+    fn exit_process(code: i32) -> i32 = number(__NR_exit_group, int(code));
+    fn exit_thread(code: i32) -> i32 = number(__NR_exit, int(code));
     fn kill_number(to: i32, signal: i32) -> Result<(), Errno> = unit(__NR_kill, int(to), int(signal));
     fn open_pidfd(pid: Pid) -> Result<RawFd, Errno> = descriptor(__NR_pidfd_open, int(pid.raw()), 0);
 }
 
-/// `fcntl(fd, F_GETFD)`: whether the descriptor is open and stays so across exec.
+/// `fcntl(fd, F_GETFD)`: whether the descriptor is open and stays so across exec. Where that is refused it is taken as it is.
 ///
 /// Always there. <https://man7.org/linux/man-pages/man2/fcntl.2.html>
 #[inline(always)]
 pub(crate) fn stays_across_exec(fd: RawFd) -> bool {
-    matches!(descriptor_flags(fd), Ok(flags) if flags & raw::FD_CLOEXEC as usize == 0)
+    match descriptor_flags(fd) {
+        Ok(flags) => flags & raw::FD_CLOEXEC as usize == 0,
+        Err(errno) => errno != Errno::EBADF,
+    }
 }
 
 /// `unlinkat(dir, name, AT_REMOVEDIR)`: removes an empty directory, or a cgroup where nobody lives.
@@ -612,15 +614,14 @@ pub(crate) fn map_stack(size: usize) -> Result<usize, Errno> {
     let whole = size.saturating_mul(2);
     // SAFETY: a new map at an address of the kernel's choice touches no memory in use.
     let base = result(unsafe { syscall!(__NR_mmap, 0, whole, 0, flags, usize::MAX, 0) })?;
-    let access = (raw::PROT_READ | raw::PROT_WRITE) as usize;
-    // SAFETY: the upper half of the map that was just made, and that nothing uses yet.
-    match unit(unsafe { syscall!(__NR_mprotect, base.saturating_add(size), size, access) }) {
-        Ok(()) => Ok(base),
-        Err(e) => {
-            unmap_stack(base, size);
-            Err(e)
-        }
+    let (access, upper) = ((raw::PROT_READ | raw::PROT_WRITE) as usize, base.saturating_add(size));
+    let flags = flags | raw::MAP_FIXED as usize;
+    // SAFETY: in place of the upper half of the map that was just made, and that nothing uses yet.
+    let made = unit(unsafe { syscall!(__NR_mmap, upper, size, access, flags, usize::MAX, 0) });
+    if made.is_err() {
+        unmap_stack(base, size);
     }
+    made.map(|()| base)
 }
 
 /// `madvise(start, end - start, MADV_DONTNEED)`: what stands in this private memory is gone, and it reads as zeros. Only for memory that
@@ -735,6 +736,21 @@ pub(crate) fn waitid(who: WaitFor<'_>, options: u32) -> Result<(ChildInfo, Rusag
     // SAFETY: writes one `siginfo_t` and one `rusage`.
     let ret = unsafe { syscall!(__NR_waitid, kind as usize, id, info_at, options as usize, usage_at) };
     unit(ret).map(|()| (info, usage))
+}
+
+/// `wait4(pid, &status, options, &usage)`: the raw status of a child that has ended, which is reaped by this. `None`: not ended, and
+/// `WNOHANG` is among the options.
+///
+/// Always there. <https://man7.org/linux/man-pages/man2/wait4.2.html>
+///
+/// # Errors
+/// - `ECHILD`: not our child, or its status was taken. `EINTR`: a signal came.
+pub(crate) fn wait4(pid: Pid, options: u32) -> Result<Option<(i32, Rusage)>, Errno> {
+    let (mut status, mut usage): (i32, Rusage) = (0, [0; 18]);
+    let (status_at, usage_at) = (ptr::from_mut(&mut status) as usize, usage.as_mut_ptr() as usize);
+    // SAFETY: writes one int and one `rusage`.
+    let ret = unsafe { syscall!(__NR_wait4, int(pid.raw()), status_at, options as usize, usage_at) };
+    result(ret).map(|reaped| (reaped != 0).then_some((status, usage)))
 }
 
 /// `pidfd_open(pid, 0)`.

@@ -76,10 +76,11 @@ pub(crate) const ROWS: &[(Step, i32, Who, Cause)] = &[
     (Step::Clone, libc::EMFILE, Shared, Real(|_, _| use_up_descriptors(0))),
     (Step::Clone, libc::EAGAIN, User, Real(|_, _| limit(libc::RLIMIT_NPROC, 0))),
     (
+        // Another answer than that of a filter, which the record would tell.
         Step::Dispositions,
-        libc::EPERM,
+        libc::EACCES,
         Any,
-        Injected(|f, _| f.errno_if(libc::SYS_rt_sigaction, 0, u64::MAX, 40, libc::EPERM)),
+        Injected(|f, _| f.errno_if(libc::SYS_rt_sigaction, 0, u64::MAX, 40, libc::EACCES)),
     ),
     (
         Step::Group,
@@ -107,12 +108,19 @@ pub(crate) const ROWS: &[(Step, i32, Who, Cause)] = &[
     (Step::Cwd, libc::EACCES, User, Real(|plan, dir| plan.cwd = cwd(dir.join("closed").to_str().unwrap()))),
     (
         Step::DeathSignal,
-        libc::EPERM,
+        libc::EACCES,
         Any,
-        Injected(|f, _| f.errno_if(libc::SYS_prctl, 0, u64::MAX, libc::PR_SET_PDEATHSIG as u64, libc::EPERM)),
+        Injected(|f, _| {
+            f.errno_if(libc::SYS_prctl, 0, u64::MAX, libc::PR_SET_PDEATHSIG as u64, libc::EACCES)
+        }),
     ),
-    // The answer is none of a parent's numbers.
-    (Step::ParentCheck, libc::ESRCH, Any, Injected(|f, _| f.errno(libc::SYS_getppid, libc::ENOSYS))),
+    // A parent that may not be asked for is looked at by its pidfd.
+    (
+        Step::ParentCheck,
+        libc::EACCES,
+        Any,
+        Injected(|f, _| f.errno(libc::SYS_getppid, libc::ENOSYS).errno(libc::SYS_ppoll, libc::EACCES)),
+    ),
     (
         Step::NoNewPrivs,
         libc::EINVAL,

@@ -1,6 +1,7 @@
 //! The system call instruction, and the entry of a new child on its own stack.
 //!
-//! One file per instruction set, the same items in the same order: `syscall6`, then `clone_onto`. Nothing
+//! One file per instruction set, the same items in the same order: `syscall6`, then `clone_onto`, then
+//! `trap`. Nothing
 //! else in the crate is written in assembly. To add an instruction set, copy the nearest file and add its
 //! line below: the compiler names what is missing.
 #![deny(unsafe_code)]
@@ -21,4 +22,4 @@ mod isa;
 #[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64", target_arch = "x86_64")))]
 compile_error!("pidward-core has no entry code for this instruction set: add a file beside arch/x86_64.rs");
 
-pub(crate) use isa::{clone_onto, syscall6};
+pub(crate) use isa::{clone_onto, syscall6, trap};

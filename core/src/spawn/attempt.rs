@@ -47,6 +47,11 @@ impl Way {
         matches!(self.cloning, Cloning::Clone3 | Cloning::Clone3KeepingHandlers | Cloning::Fork3)
     }
 
+    /// Whether no handler of the supervisor is left in the child.
+    pub(super) const fn clears_handlers(self) -> bool {
+        self.flags() & raw::CLONE_CLEAR_SIGHAND != 0
+    }
+
     /// Flags of the clone, without the exit signal.
     pub(super) const fn flags(self) -> u64 {
         let memory = if self.cloning.shares_memory() { raw::CLONE_VM | raw::CLONE_VFORK } else { 0 };

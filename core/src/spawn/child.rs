@@ -29,7 +29,7 @@ use linux_raw_sys::general as raw;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 
 use super::{
-    Closing, FdMap, Group, ParentCheck, Plan, Program, Slot, Step,
+    Closing, FdMap, Group, ParentCheck, Plan, Program, Refused, Slot, Step,
     attempt::Way,
     job::{Done, Job, or_return},
     stack::Stack,
@@ -124,8 +124,9 @@ unsafe extern "C" fn start(arg: usize) -> ! {
             }
         };
     }
-    step!(Dispositions, dispositions(plan));
-    step!(Group, group(plan));
+    // A handler that is left would run in the supervisor's memory.
+    step!(Dispositions, go_on(job, job.clears_handlers, Refused::DISPOSITIONS, dispositions(plan)));
+    step!(Group, go_on(job, matches!(plan.group, Group::Own), Refused::GROUP, group(plan)));
     step!(Terminal, terminal(plan));
     step!(Cgroup, enter_leaf(job.leaf));
     step!(Rlimits, rlimits(plan));
@@ -135,29 +136,41 @@ unsafe extern "C" fn start(arg: usize) -> ! {
     step!(Gid, plan.credentials.gid.map_or(Ok(()), sys::set_gid));
     step!(Uid, plan.credentials.uid.map_or(Ok(()), sys::set_uid));
     step!(Cwd, plan.cwd.map_or(Ok(()), sys::chdir));
-    step!(DeathSignal, plan.death_signal.map_or(Ok(()), sys::set_death_signal));
+    let armed = plan.death_signal.map_or(Ok(()), sys::set_death_signal);
+    step!(DeathSignal, go_on(job, true, Refused::DEATH_SIGNAL, armed));
     step!(ParentCheck, if plan.death_signal.is_some() { parent_check(job) } else { Ok(()) });
     step!(NoNewPrivs, if plan.no_new_privs { sys::set_no_new_privs() } else { Ok(()) });
     step!(Fds, place_fds(plan.fds));
     step!(CloseOthers, close_others(job));
     step!(Mask, masks(plan));
     job.report.step.store(const { Step::Exec.raw() }, Ordering::Release);
-    tell(job);
-    fail(job, exec(plan, job.program, job.program_path))
+    match tell(job) {
+        Ok(()) => fail(job, exec(plan, job.program, job.program_path)),
+        // Who is not heard would be taken for dead, and run all the same.
+        Err(errno) => fail(job, errno),
+    }
+}
+
+/// Where a filter refuses the call, and the child `may` do without, the parent hears of it.
+fn go_on(job: &Job<'_>, may: bool, what: u32, answer: Done) -> Done {
+    match answer {
+        Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL) if may => {
+            job.report.note_refused(what);
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 fn fail(job: &Job<'_>, errno: Errno) -> ! {
     job.report.errno.store(errno.raw() as u32, Ordering::Release);
-    tell(job);
+    let _ = tell(job);
     sys::exit_group(127)
 }
 
-/// Sends the report where memory is not shared. An empty pipe has room for it twice; a parent that is gone
-/// needs none.
-fn tell(job: &Job<'_>) {
-    if job.pipe >= 0 {
-        let _ = sys::write(job.pipe, &job.report.message());
-    }
+/// Sends the report where memory is not shared. An empty pipe has room for it twice.
+fn tell(job: &Job<'_>) -> Done {
+    if job.pipe < 0 { Ok(()) } else { sys::write(job.pipe, &job.report.message()).map(drop) }
 }
 
 /// Every signal to its default. `CLONE_CLEAR_SIGHAND` takes handlers away, but ignored signals survive it and
@@ -210,17 +223,18 @@ pub(crate) fn oom_score(text: &[u8]) -> Done {
     }
     let file = or_return!(sys::open(c"/proc/self/oom_score_adj", raw::O_WRONLY | raw::O_CLOEXEC));
     let wrote = sys::write(file, text);
-    sys::close(file);
+    let _ = sys::close(file);
     wrote.map(drop)
 }
 
 /// A parent that died before the signal was armed sends none, so the child looks for itself. Comparing with 1
-/// would be wrong twice: below a subreaper, and below a supervisor that is pid 1.
+/// would be wrong twice: below a subreaper, and below a supervisor that is pid 1. A parent that is in another namespace, or may not
+/// be asked for (a filter), is looked at by its pidfd.
 fn parent_check(job: &Job<'_>) -> Done {
     let parent = sys::getppid();
     let how = if parent == job.supervisor {
         ParentCheck::Ppid
-    } else if parent != 0 {
+    } else if parent > 0 {
         return Err(Errno::ESRCH);
     } else if job.supervisor_pidfd < 0 {
         ParentCheck::Unchecked
@@ -260,7 +274,7 @@ pub(super) fn place_fds(fds: &[FdMap<'_>]) -> Done {
 fn inherit(next: RawFd, end: RawFd) -> Done {
     for fd in next..end.min(FdMap::STANDARD) {
         if !sys::stays_across_exec(fd) {
-            sys::close(fd);
+            let _ = sys::close(fd);
             or_return!(sys::open(c"/dev/null", raw::O_RDWR));
         }
     }
@@ -315,17 +329,17 @@ fn scan(keep: impl Fn(RawFd) -> bool) -> bool {
         while let Some((fd, rest)) = sys::next_number(list) {
             list = rest;
             if fd >= 0 && fd != dir && !keep(fd) {
-                sys::close(fd);
+                let _ = sys::close(fd);
             }
         }
     };
-    sys::close(dir);
+    let _ = sys::close(dir);
     whole
 }
 
 pub(super) fn masks(plan: &Plan<'_>) -> Done {
     if let Some(bits) = plan.umask {
-        sys::umask(bits);
+        or_return!(sys::umask(bits));
     }
     sys::set_mask(plan.keep.mask.unwrap_or(0)).map(drop)
 }

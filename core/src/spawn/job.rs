@@ -15,7 +15,7 @@ pub(super) struct Report {
     pub(super) step: AtomicU32,
     /// The error that ended it there; 0 while it goes on.
     pub(super) errno: AtomicU32,
-    /// [`ParentCheck`] in the low byte, [`Closing`] above.
+    /// [`ParentCheck`] in the low byte, [`Closing`] above, then [`Refused`](super::Refused).
     pub(super) notes: AtomicU32,
 }
 
@@ -37,6 +37,11 @@ impl Report {
     #[inline(always)]
     pub(super) fn note_closing(&self, how: Closing) {
         self.notes.fetch_or((how as u32) << 8, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn note_refused(&self, what: u32) {
+        self.notes.fetch_or(what, Ordering::Relaxed);
     }
 
     /// Takes over what a child without shared memory has told.
@@ -67,6 +72,8 @@ pub(super) struct Job<'a> {
     pub(super) program_path: &'a [u8],
     /// The score for the out-of-memory killer as text; empty if it stays.
     pub(super) oom_score: &'a [u8],
+    /// The clone has taken the supervisor's handlers away.
+    pub(super) clears_handlers: bool,
 }
 
 /// What a step answers. No step ends the child by itself, since a process that becomes the program in place runs

@@ -5,14 +5,14 @@ use core::{cell::Cell, fmt::Write, sync::atomic::Ordering};
 
 use heapless::String;
 use rustix::{
-    fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd},
     fs::{self, Mode, OFlags},
     io, pipe,
 };
 
 use super::{
-    Child, Closing, FdMap, Group, Mechanism, ParentCheck, Pidfd, Placement, Plan, Program, Slot, SpawnError,
-    Step,
+    Child, Closing, FdMap, Group, Mechanism, ParentCheck, Pidfd, Placement, Plan, Program, Refused, Slot,
+    SpawnError, Step,
     attempt::{self, Way},
     child,
     job::{Job, Report},
@@ -44,7 +44,7 @@ impl Launcher {
     pub fn new() -> Result<Launcher, SpawnError> {
         let prepare = at(Step::Prepare);
         let mut stack = Stack::new(stack::SIZE).map_err(prepare)?;
-        let supervisor = Pid::from_raw(sys::getpid()).ok_or(SpawnError::new(Step::Prepare, Errno::ESRCH))?;
+        let supervisor = Pid::own().ok_or(SpawnError::new(Step::Prepare, Errno::ESRCH))?;
         let shares_memory = !begins_a_namespace()
             && child::probe(&mut stack).is_ok_and(|(probe, shared)| {
                 reap::discard(probe, None);
@@ -60,7 +60,7 @@ impl Launcher {
 
     /// Whether this is the process that made the launcher, not a forked copy of it.
     pub fn is_ours(&self) -> bool {
-        sys::getpid() == self.supervisor.raw()
+        Pid::own() == Some(self.supervisor)
     }
 
     /// Starts the child, or fails with nothing left behind. Blocks until the program runs; another thread may end
@@ -102,6 +102,7 @@ impl Launcher {
             program: number(program.as_ref()),
             program_path: program_path.as_bytes(),
             oom_score: oom_score.as_bytes(),
+            clears_handlers: false,
         };
         let share = self.shares_memory && !plan.credentials.change_something();
         let mut refused = Errno::ENOSYS;
@@ -134,20 +135,25 @@ impl Launcher {
         };
         job.pipe = number(pipe.as_ref().map(|(_, write)| write));
         job.leaf = number(leaf.as_ref());
+        job.clears_handlers = way.clears_handlers();
         let cloned = child::clone_child(way, &mut self.stack, job);
         // From here on a child is owned: every path reaps it or gives it to the caller.
+        let mut unread = None;
         if let (Some((read, write)), Ok(_)) = (pipe, cloned) {
-            drop(write);
+            close(write);
             // Until the program runs, another thread may end the child through the slot.
-            read_report(&read, job.report);
+            unread = read_report(&read, job.report).err();
         }
         let pidfd = child::pidfd_in(job.slot);
         let pid = cloned.map_err(at(Step::Clone))?;
         let errno = job.report.errno.load(Ordering::Acquire) as i32;
         let step = Step::from_raw(job.report.step.load(Ordering::Acquire)).unwrap_or(Step::Clone);
-        if errno != 0 || step != Step::Exec {
+        if errno != 0 || step != Step::Exec || unread.is_some() {
+            // One that was not heard may be running the program by now.
+            let _ = sys::kill(pid, Signal::KILL);
             reap::discard(pid, pidfd.as_ref().map(AsFd::as_fd));
-            return Err(SpawnError::new(step, Errno::from_raw(errno).unwrap_or(Errno::EINTR)));
+            let why = Errno::from_raw(errno).or(unread).unwrap_or(Errno::EINTR);
+            return Err(SpawnError::new(step, why));
         }
         let (pidfd, source) = match pidfd {
             Some(pidfd) => (Some(pidfd), Pidfd::FromClone),
@@ -167,8 +173,9 @@ impl Launcher {
             },
             parent_check: ParentCheck::from_note(notes),
             closing: Closing::from_note(notes),
+            refused: Refused::from_note(notes),
         };
-        let leads = matches!(plan.group, Group::Own | Group::Session);
+        let leads = matches!(plan.group, Group::Own | Group::Session) && !mechanism.refused.group;
         Ok(Child::new(pid, pidfd, leads.then_some(pid), mechanism))
     }
 }
@@ -195,9 +202,13 @@ fn pidfd_of(pid: Pid) -> Option<OwnedFd> {
 }
 
 /// Statuses are kept for whoever waits only if SIGCHLD is neither ignored nor set to leave no zombies; both are
-/// often inherited.
+/// often inherited. Where a filter hides which, a status may turn out to be lost, and says so.
 fn keep_statuses() -> Result<(), Errno> {
-    match sys::disposition(Signal::CHLD.raw())? {
+    let now = match sys::disposition(Signal::CHLD.raw()) {
+        Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL) => return Ok(()),
+        now => now?,
+    };
+    match now {
         sys::Disposition::Other => Ok(()),
         sys::Disposition::Ignored => {
             log::warn!("SIGCHLD is ignored, which throws away exit statuses: set back to its default");
@@ -224,8 +235,9 @@ fn above(fd: BorrowedFd<'_>, plan: &Plan<'_>) -> Result<OwnedFd, Errno> {
 
 fn report_pipe(plan: &Plan<'_>) -> Result<(OwnedFd, OwnedFd), Errno> {
     let (read, write) = pipe::pipe_with(pipe::PipeFlags::CLOEXEC)?;
-    let write = above(write.as_fd(), plan)?;
-    Ok((read, write))
+    let high = above(write.as_fd(), plan);
+    close(write);
+    Ok((read, high?))
 }
 
 fn open_procs(leaf: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
@@ -261,17 +273,26 @@ pub(super) fn score_text(plan: &Plan<'_>) -> String<8> {
     text
 }
 
+/// Closes our copy of the end that the child writes to: as long as it is open the report has no end.
+fn close(fd: OwnedFd) {
+    let fd = fd.into_raw_fd();
+    // No kernel answers so, and then the number is not free.
+    if matches!(sys::close(fd), Err(Errno::ENOSYS | Errno::EPERM | Errno::EINVAL)) {
+        let _ = sys::close_range(fd, fd);
+    }
+}
+
 /// Reads what the child tells until it has called exec or ended: a report before exec, and one more if it
 /// failed. A child that is ended in between has told less.
-fn read_report(pipe: &OwnedFd, report: &Report) {
+fn read_report(pipe: &OwnedFd, report: &Report) -> Result<(), Errno> {
     let mut message = [0u8; 12];
-    // Ends at the end of the pipe; an error other than an interruption counts as one.
+    // Ends at the end of the pipe, or with an error that is no interruption.
     loop {
         match io::read(pipe, &mut message) {
             Ok(12) => report.set(&message),
-            Ok(_) => return,
+            Ok(_) => return Ok(()),
             Err(io::Errno::INTR) => {}
-            Err(_) => return,
+            Err(e) => return Err(e.into()),
         }
     }
 }

@@ -27,6 +27,9 @@
 //! | `execveat` of an open program | `execve` of its name in `/proc/self/fd` | 3.19 |
 //! | shared memory | plain fork and a pipe | |
 //! | `close_range` | each number in `/proc/self/fd`; without `/proc` close-on-exec alone | 5.9 |
+//! | `setpgid`, `prctl`, `rt_sigaction` | the child runs without own group, death signal or reset of ignored signals | |
+//!
+//! What is refused of any other call, and what then happens, stands in `core/docs/syscalls.md`.
 //!
 //! Every refusal is judged again at each spawn; what was learnt is only where to begin. [`Mechanism`] says
 //! what happened in this one.
@@ -55,7 +58,7 @@ mod tests;
 pub(crate) use child::{close_all_but, oom_score};
 pub use launch::Launcher;
 pub(crate) use launch::begins_a_namespace;
-pub use outcome::{Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, SpawnError, Step};
+pub use outcome::{Cloning, Closing, Mechanism, ParentCheck, Pidfd, Placement, Refused, SpawnError, Step};
 pub use owned::Child;
 pub use plan::{Credentials, FdMap, Group, Keep, Plan, Program, Rlimit};
 pub use replace::replace;

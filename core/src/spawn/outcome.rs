@@ -184,6 +184,33 @@ impl Closing {
     }
 }
 
+/// What a filter has refused of every spawn's promises, so that the child runs without it. An error of any other kind, and the refusal of
+/// what a plan asks for beside them, ends the spawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refused {
+    /// `rt_sigaction`: signals that the supervisor ignores stay ignored. (Handlers were taken away by the clone.)
+    pub dispositions: bool,
+    /// `setpgid`: the child has no group of its own, and is signalled alone.
+    pub group: bool,
+    /// `prctl`: nothing is sent to the child when the creating thread ends; the guard ends it when the supervisor does.
+    pub death_signal: bool,
+}
+
+impl Refused {
+    pub(super) const DISPOSITIONS: u32 = 1 << 16;
+    pub(super) const GROUP: u32 = 1 << 17;
+    pub(super) const DEATH_SIGNAL: u32 = 1 << 18;
+
+    pub(super) const fn from_note(notes: u32) -> Refused {
+        Refused {
+            dispositions: notes & Refused::DISPOSITIONS != 0,
+            group: notes & Refused::GROUP != 0,
+            death_signal: notes & Refused::DEATH_SIGNAL != 0,
+        }
+    }
+}
+
 /// What happened in one spawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -198,6 +225,8 @@ pub struct Mechanism {
     pub parent_check: ParentCheck,
     /// How other descriptors were closed.
     pub closing: Closing,
+    /// What it runs without.
+    pub refused: Refused,
 }
 
 impl Mechanism {
@@ -208,6 +237,7 @@ impl Mechanism {
         placement: Placement::NotAsked,
         parent_check: ParentCheck::NotAsked,
         closing: Closing::CloseRange,
+        refused: Refused { dispositions: false, group: false, death_signal: false },
     };
 
     /// Whether the child shared memory with the supervisor, so that the cost did not depend on its size.

@@ -150,7 +150,11 @@ impl Entry {
             return (*ended, false);
         }
         let keep = self.means != GroupMeans::Pidfd && self.child.pgid().is_some() && self.is_owned();
-        let answer = if keep { self.child.peek() } else { self.child.try_reap() };
+        let mut answer = if keep { self.child.peek() } else { self.child.try_reap() };
+        // Not to be looked at without being taken. A group whose number nobody keeps is signalled member by member.
+        if keep && matches!(answer, Err(ReapError::Errno(_))) {
+            answer = self.child.try_reap();
+        }
         *ended = match answer {
             Ok(exit) => exit.map(Some),
             // Not to be waited for, and it has not ended.
