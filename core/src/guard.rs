@@ -29,7 +29,7 @@ use crate::{
     cgroup::Cgroup,
     identity::Host,
     marker::{Cookie, Names},
-    procfs,
+    procfs::{self, Proc},
     reap::{self, Change, ReapError},
     signal,
     spawn::{self, Mechanism, stack::Stack},
@@ -105,10 +105,21 @@ impl Guard {
     /// - `EOPNOTSUPP`: there is no `/proc` of this pid namespace to look at, or children of this thread are made in another one.
     /// - `E2BIG`: the name of run entries is too long.
     /// - `EAGAIN`, `ENOMEM`, `EMFILE`: no process, memory or descriptor to be had.
+    /// - `ENOSYS`, `EPERM`, `EINVAL`: a filter refuses a call that it could not do without.
     pub fn start(charge: &Charge<'_>) -> Result<Guard, Errno> {
-        let supervisor = Pid::from_raw(sys::getpid()).ok_or(Errno::ESRCH)?;
-        let own = Host::look().proc().and_then(|proc| proc.process(supervisor)?.stat());
-        let own = own.map_err(|_| Errno::EOPNOTSUPP)?;
+        let supervisor = Pid::own().ok_or(Errno::ESRCH)?;
+        let host = Host::look();
+        let look = |proc: &Proc| {
+            proc.pids(|_| false)?;
+            let dir = proc.process(supervisor)?;
+            Ok((dir.stat()?, dir))
+        };
+        let (own, dir) = host.proc().and_then(look).map_err(|_| Errno::EOPNOTSUPP)?;
+        // One that could not wait, or not end anybody, would be none. A group it can end without signals.
+        sys::readable([], Duration::ZERO)?;
+        if charge.cgroup.is_none() {
+            sys::signal_pidfd(dir.as_fd().as_raw_fd(), None, 0)?;
+        }
         if spawn::begins_a_namespace() {
             return Err(Errno::EOPNOTSUPP);
         }

@@ -23,7 +23,7 @@ pub enum GroupMeans {
 /// or would lead.
 pub fn group_means() -> GroupMeans {
     // Closed by a call of our own: a guard asks too.
-    let own = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()).map(Fd::from);
+    let own = Pid::own().and_then(|own| sys::pidfd_open(own).ok()).map(Fd::from);
     // The caller need not lead a group: then nobody is found, by a kernel that knows the flag.
     let asked = own.map(|own| sys::signal_pidfd(own.raw(), None, sys::TO_GROUP));
     match asked {
@@ -80,14 +80,12 @@ pub fn without_pipe_signal<T>(write: impl FnOnce() -> T) -> T {
     if sys::disposition(Signal::PIPE.raw()) == Ok(sys::Disposition::Ignored) {
         return write();
     }
-    let was_pending = sys::pending().unwrap_or(PIPE) & PIPE != 0;
+    let was_pending = sys::pending().unwrap_or(0) & PIPE != 0;
     let Ok(old) = sys::mask().and_then(|old| sys::set_mask(old | PIPE)) else { return write() };
     let answer = write();
-    if !was_pending {
-        // Raised or not: either way none is left.
-        let _ = sys::take_pending(PIPE);
-    }
-    let _ = sys::set_mask(old);
+    // Raised or not: either way none is left. Where that is refused it stays blocked.
+    let taken = was_pending || matches!(sys::take_pending(PIPE), Ok(()) | Err(Errno::EAGAIN));
+    let _ = sys::set_mask(if taken { old } else { old | PIPE });
     answer
 }
 

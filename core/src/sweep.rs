@@ -88,7 +88,7 @@ pub fn each(
     mut visit: impl FnMut(Member<'_>),
 ) -> Result<Seen, ProcError> {
     let proc = host.proc()?;
-    let own = Pid::from_raw(sys::getpid());
+    let own = Pid::own();
     let mut seen = Seen::default();
     proc.pids(|pid| {
         if pid != Pid::INIT && Some(pid) != own {
@@ -127,9 +127,11 @@ pub fn end_all(
 ) -> Result<bool, ProcError> {
     let began = sys::monotonic();
     let (mut asked, mut before, mut pause) = (false, None, Duration::from_millis(1));
+    // A clock that a filter hides stands still; then the pauses count.
+    let mut paused = Duration::ZERO;
     // Ends when nobody is left, or with the limit.
     loop {
-        let waited = sys::monotonic().saturating_sub(began);
+        let waited = sys::monotonic().saturating_sub(began).max(paused);
         let kill = waited >= grace;
         let signals: &[Signal] = match (kill, asked) {
             (true, _) => &[Signal::KILL],
@@ -166,7 +168,9 @@ pub fn end_all(
             return Ok(quiet);
         }
         before = (!found).then_some(seen);
-        let _ = sys::readable([], pause);
+        if sys::readable([], pause).is_ok() {
+            paused = paused.saturating_add(pause);
+        }
         // Who forks and ends in a loop is met the sooner.
         pause = if kill { Duration::from_millis(1) } else { pause.saturating_mul(2).min(PAUSE) };
     }
@@ -264,7 +268,7 @@ fn look(proc: &Proc, pid: Pid, names: &Names<'_>, scope: Scope, proof: Proof<'_>
         return Look::Zombie(stat.start_ticks);
     }
     if proof == Proof::Child {
-        let ours = Pid::new(stat.ppid) == Pid::from_raw(sys::getpid());
+        let ours = Pid::new(stat.ppid) == Pid::own();
         let nothing = Carried { named: false, nonce: None, tree: Tree::None };
         return if ours { Look::Ours(Process::of_dir(dir), stat, nothing) } else { Look::Outside };
     }
