@@ -33,7 +33,7 @@ pub struct Pidfds {
 
 /// Asks.
 pub fn pidfds() -> Pidfds {
-    let Some(own) = Pid::from_raw(sys::getpid()).and_then(|own| sys::pidfd_open(own).ok()) else {
+    let Some(own) = Pid::own().and_then(|own| sys::pidfd_open(own).ok()) else {
         return Pidfds::default();
     };
     Pidfds {

@@ -93,11 +93,13 @@ impl Process {
     ///
     /// # Errors
     /// - [`SignalError::Gone`]: there is no such group, or nobody is left in it.
-    /// - [`SignalError::NoGroup`]: it is the caller's own group.
+    /// - [`SignalError::NoGroup`]: it is the caller's own group, or a filter hides which that is.
     /// - [`SignalError::Unpinned`]: this kernel signals groups by number only, and nothing keeps this one's from being another's; see
     ///   [`sweep`](crate::sweep).
     pub fn signal_group(&self, signal: Signal) -> Result<(), SignalError> {
-        if sys::getpgrp() == self.pid.raw() {
+        let own = sys::getpgrp();
+        // It cannot be told apart from the caller's where that may not be asked for.
+        if own <= 0 || own == self.pid.raw() {
             return Err(SignalError::NoGroup);
         }
         match sys::signal_pidfd(self.raw(), Some(signal), sys::TO_GROUP) {

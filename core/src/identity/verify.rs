@@ -80,7 +80,7 @@ impl Host {
     /// There is no `/proc` to read it from.
     pub fn own(&self, nonce: Option<Id128>) -> Result<Identity, ProcError> {
         let (boot, pid_ns) = self.here?;
-        let pid = Pid::from_raw(sys::getpid()).ok_or(ProcError::Gone)?;
+        let pid = Pid::own().ok_or(ProcError::Gone)?;
         let start_ticks = self.proc()?.process(pid)?.stat()?.start_ticks;
         let inode = sys::pidfd_open(pid).ok().and_then(|pidfd| pidfs_inode(pidfd.as_fd()).ok().flatten());
         Ok(Identity { boot, pid_ns, pid, start_ticks, inode, pgid: None, nonce })
@@ -195,7 +195,7 @@ impl Host {
 
 /// Holds on to whoever has the number now: it is theirs until the pin says that they have ended. `None` where there is no pidfd to be had.
 fn pin(pid: Pid) -> Result<Option<OwnedFd>, Verdict> {
-    if Pid::from_raw(sys::getpid()) == Some(pid) {
+    if Pid::own() == Some(pid) {
         return Err(Verdict::NotOurs(Why::Us));
     }
     if pid == Pid::INIT {

@@ -134,12 +134,16 @@ pub fn sockets(process: &ProcDir, mut visit: impl FnMut(u64)) -> Result<(), Proc
         while let Some((_, name, rest)) = sys::next_entry(list) {
             list = rest;
             let name = CStr::from_bytes_until_nul(name).map_err(|_| ProcError::Malformed)?;
+            // `.` and `..`.
+            if name.to_bytes().starts_with(b".") {
+                continue;
+            }
             // Longer than any link to a socket; others are cut.
             let mut link = [0; 64];
             match fs::readlinkat_raw(&dir, name, &mut link) {
                 Ok(length) => link.get(..length).and_then(inode).into_iter().for_each(&mut visit),
-                // `.` and `..`, or closed meanwhile. Where the process has ended, that shows in the end.
-                Err(io::Errno::INVAL | io::Errno::NOENT) => {}
+                // Closed meanwhile. Where the process has ended, that shows in the end.
+                Err(io::Errno::NOENT) => {}
                 Err(e) => return Err(e.into()),
             }
         }

@@ -95,7 +95,7 @@ impl Proc {
             Err(e) => return Err(e),
         };
         // From an outer namespace the number could be the same by chance; the chain is longer then.
-        let ours = Pid::from_raw(sys::getpid()).map(Pid::get) == Some(status.tgid);
+        let ours = Pid::own().map(Pid::get) == Some(status.tgid);
         if ours && status.ns_pids.len() <= 1 { Ok(Proc(dir)) } else { Err(ProcError::OtherPidNamespace) }
     }
 
