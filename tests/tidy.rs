@@ -74,6 +74,11 @@ fn system_calls_say_since_when() {
 }
 
 #[test]
+fn system_calls_have_their_sections() {
+    holds(tidy::syscalls);
+}
+
+#[test]
 fn nothing_is_unfinished() {
     holds(tidy::unfinished);
 }

@@ -52,19 +52,44 @@ pub fn program(path: &Path, bytes: &[u8]) {
 }
 
 /// The smallest static program there is: no libc, no interpreter, it only exits with `code`. For x86-64 and
-/// aarch64; elsewhere `None`. Laid out as elf(5) says: one header, one segment, four instructions at most.
+/// aarch64; elsewhere `None`.
 pub fn tiny_program(code: u8) -> Option<Vec<u8>> {
-    let (machine, text): (u16, Vec<u8>) = if cfg!(target_arch = "x86_64") {
+    if cfg!(target_arch = "x86_64") {
         // mov edi, code; mov eax, 231 (exit_group); syscall; ud2
-        (62, vec![0xBF, code, 0, 0, 0, 0xB8, 231, 0, 0, 0, 0x0F, 0x05, 0x0F, 0x0B])
+        Some(elf(62, &[0xBF, code, 0, 0, 0, 0xB8, 231, 0, 0, 0, 0x0F, 0x05, 0x0F, 0x0B]))
     } else if cfg!(target_arch = "aarch64") {
         // mov x0, code; mov x8, 94 (exit_group); svc 0; udf 0
         let mov = 0xD280_0000_u32 | u32::from(code) << 5;
-        let words = [mov, 0xD280_0008 | 94 << 5, 0xD400_0001, 0];
-        (183, words.iter().flat_map(|w| w.to_le_bytes()).collect())
+        Some(elf(183, &[mov, 0xD280_0008 | 94 << 5, 0xD400_0001, 0].map(u32::to_le_bytes).concat()))
     } else {
-        return None;
-    };
+        None
+    }
+}
+
+/// The same that stays, and makes no call that matters to anybody.
+pub fn tiny_sleeper() -> Option<Vec<u8>> {
+    if cfg!(target_arch = "x86_64") {
+        // mov eax, 34 (pause); syscall; jmp back
+        Some(elf(62, &[0xB8, 34, 0, 0, 0, 0x0F, 0x05, 0xEB, 0xF7]))
+    } else if cfg!(target_arch = "aarch64") {
+        // mov x0, 0; mov x1, 0; mov x2, 0; mov x3, 0; mov x8, 73 (ppoll); svc 0; b back
+        let words = [
+            0xD280_0000_u32,
+            0xD280_0001,
+            0xD280_0002,
+            0xD280_0003,
+            0xD280_0008 | 73 << 5,
+            0xD400_0001,
+            0x17FF_FFFA,
+        ];
+        Some(elf(183, &words.map(u32::to_le_bytes).concat()))
+    } else {
+        None
+    }
+}
+
+/// Laid out as elf(5) says: one header, one segment, the code.
+fn elf(machine: u16, text: &[u8]) -> Vec<u8> {
     let (base, headers) = (0x40_0000_u64, 64 + 56_u64);
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     for half in [2, machine] {
@@ -87,5 +112,5 @@ pub fn tiny_program(code: u8) -> Option<Vec<u8>> {
         file.extend(long.to_le_bytes());
     }
     file.extend(text);
-    Some(file)
+    file
 }

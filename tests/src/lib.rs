@@ -7,10 +7,12 @@
 //! The programs under `src/bin` are the children of the tests; [`fixture!`] gives the path of one.
 
 pub mod announce;
+pub mod calls;
 pub mod cgroup;
 pub mod channel;
 pub mod child;
 pub mod command;
+pub mod corelife;
 pub mod escape;
 pub mod files;
 pub mod fork;
@@ -18,6 +20,7 @@ pub mod frozen;
 pub mod hung;
 pub mod launch;
 pub mod leftovers;
+pub mod notices;
 pub mod os;
 pub mod place;
 pub mod proc;
@@ -30,6 +33,7 @@ pub mod rounds;
 pub mod seccomp;
 pub mod skip;
 pub mod stamper;
+pub mod story;
 pub mod strange;
 pub mod tidy;
 

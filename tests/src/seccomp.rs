@@ -3,6 +3,11 @@
 //! Only in a process of its own (`in_child!`): a filter cannot be taken off, and every child inherits it. The
 //! filter of a process that has another instruction set than this one ends it.
 
+use std::{
+    fs::File,
+    os::fd::{AsRawFd, RawFd},
+};
+
 use crate::{child, os};
 
 #[cfg(target_arch = "x86_64")]
@@ -27,9 +32,11 @@ fn line(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 }
 
 /// What is answered in place of some calls; the first rule that fits counts, all other calls pass.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// What no rule fits.
+    otherwise: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +49,9 @@ struct Rule {
 
 impl Filter {
     /// Lets everything pass.
+    #[expect(clippy::new_without_default, reason = "nobody is to overlook that it lets everything pass")]
     pub fn new() -> Filter {
-        Filter::default()
+        Filter { rules: Vec::new(), otherwise: libc::SECCOMP_RET_ALLOW }
     }
 
     fn rule(mut self, nr: libc::c_long, only: Option<(u32, u64, u64)>, answer: u32) -> Filter {
@@ -85,6 +93,20 @@ impl Filter {
         self.rule(nr, None, libc::SECCOMP_RET_KILL_PROCESS)
     }
 
+    /// Every call of this process, and of whoever it starts, waits for what the holder of a listener decides, from when this is back:
+    /// [`Notices`](crate::notices::Notices). `tell` gets the descriptor that the listener will be, while all is as it was.
+    #[track_caller]
+    pub fn note_all(tell: impl FnOnce(RawFd)) {
+        let free = File::open("/dev/null").expect("a descriptor").as_raw_fd();
+        tell(free);
+        let filter = Filter { rules: Vec::new(), otherwise: libc::SECCOMP_RET_USER_NOTIF };
+        assert_eq!(
+            filter.set(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER),
+            libc::c_long::from(free),
+            "the listener"
+        );
+    }
+
     fn program(&self) -> Vec<libc::sock_filter> {
         let mut list = vec![
             line(LOAD, 0, 0, ARCH_AT),
@@ -108,7 +130,7 @@ impl Filter {
             list.push(line(IF_EQUAL, 0, body.len() as u8, rule.nr));
             list.extend(body);
         }
-        list.push(line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+        list.push(line(RETURN, 0, 0, self.otherwise));
         list
     }
 
@@ -117,16 +139,22 @@ impl Filter {
     /// Panics in a test runner, which would lose the calls for all its tests, and where the kernel has no filters.
     #[track_caller]
     pub fn install(&self) {
+        assert_eq!(self.set(libc::SECCOMP_FILTER_FLAG_TSYNC), 0, "a thread has another filter");
+    }
+
+    #[track_caller]
+    fn set(&self, flags: libc::c_ulong) -> libc::c_long {
         assert!(child::is_any(), "a filter in the test runner itself: use in_child!");
         // SAFETY: takes numbers only.
         let ret = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         assert_eq!(ret, 0, "no_new_privs");
         let mut list = self.program();
         let program = libc::sock_fprog { len: list.len() as u16, filter: list.as_mut_ptr() };
-        let (mode, sync) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
         // SAFETY: the kernel copies the program, which stands until the call is back.
-        let ret = unsafe { libc::syscall(libc::SYS_seccomp, mode, sync, &raw const program) };
-        assert_eq!(os::check(ret).expect("a system call filter"), 0, "a thread has another filter");
+        let ret = unsafe {
+            libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+        };
+        os::check(ret).expect("a system call filter")
     }
 }
 

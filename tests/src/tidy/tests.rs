@@ -251,3 +251,44 @@ fn hazards_without_a_test_are_found() {
         assert!(rule(row).iter().any(|f| f.contains(fault)), "{row}: {:?}", rule(row));
     }
 }
+
+const SECTION: &str = "```allow-list\nread\n```\n| `read` | same | same | same |\n## `read`\n- **Arguments.** a\n- **Returns.** b\n\
+    - **Errors.** c\n- **Since.** d\n- **Refused.** e\n- **Made by.** `sys::read`, `rustix::io::read`\n";
+
+#[test]
+fn system_calls_without_a_section_are_found() {
+    let (page, sys) = ("core/docs/syscalls.md", "fn read() { syscall!(__NR_read) }");
+    let io = "use rustix::{fd::AsFd, io};\nfn a() { io::read(io::Errno::INTR) }";
+    let files = [(page, SECTION), ("core/src/sys.rs", sys), ("core/src/a.rs", io)];
+    passes(syscalls, &files);
+    let with = |path, text| [&files[..], &[(path, text)]].concat();
+    finds(syscalls, &[], "is not there");
+    let new = with("core/src/b.rs", "fn new() { nr(raw::__NR_reboot) }");
+    finds(syscalls, &new, "core/src/b.rs:1: b::new makes `reboot`, which has no section");
+    finds(
+        syscalls,
+        &with("core/src/b.rs", "fn new() { __NR_read }"),
+        "`read` does not say that `b::new` makes it",
+    );
+    for text in [
+        "use rustix::fs;\nfn a() { fs::stat(c) }",
+        "use rustix::{fd::OwnedFd, fs::{self, Mode}};\nfn a() { b.map(fs::stat) }",
+        "use rustix::fs::stat;\nfn a() { stat(c) }",
+        "fn a() { rustix::fs::stat(c) }",
+    ] {
+        finds(syscalls, &with("core/src/b.rs", text), "says which call `rustix::fs::stat` makes");
+    }
+    passes(
+        syscalls,
+        &with("core/src/b.rs", "use rustix::fs::{self, Mode};\nfn stat() { a.stat(fs::Mode::A) }"),
+    );
+    finds(syscalls, &files[..2], "`read` names `rustix::io::read`, which core does not use");
+    let twice = SECTION.replace("read", "write").replace("io::write", "io::read") + SECTION;
+    finds(syscalls, &[(page, &twice), files[1], files[2]], "the list is not that of the sections");
+    finds(
+        syscalls,
+        &[(page, &SECTION.replace("- **Since.** d\n", "")), files[1], files[2]],
+        "has not the heads",
+    );
+    finds(syscalls, &[(page, &SECTION.replace("| same |\n", "|\n")), files[1], files[2]], "row of refusals");
+}
