@@ -165,6 +165,26 @@ fn a_refused_signal_by_pidfd_is_one_by_number_and_a_guard_can_send_none() {
 }
 
 #[test]
+fn a_child_without_a_group_of_its_own_is_told() {
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(&this_test!(), &ALL, |e| Filter::new().errno(libc::SYS_setpgid, e), &[2], "not-kept", "setpgid");
+}
+
+#[test]
+fn a_refused_death_signal_leaves_the_guard() {
+    const ARM: u64 = libc::PR_SET_PDEATHSIG as u64;
+    need!(skip::has_first_choices(), "needs-kernel-6.15");
+    changes(
+        &this_test!(),
+        &ALL,
+        |e| Filter::new().errno_if(libc::SYS_prctl, 0, u64::MAX, ARM, e),
+        &[7],
+        "fallback",
+        "prctl",
+    );
+}
+
+#[test]
 fn a_refused_signal_to_a_group_keeps_the_leader() {
     need!(skip::has_first_choices(), "needs-kernel-6.15");
     changes(

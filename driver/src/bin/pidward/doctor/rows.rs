@@ -5,7 +5,7 @@ use std::io;
 use pidward_core::{
     probe::Pidfds,
     procfs::ProcError,
-    spawn::{Cloning, Closing, ParentCheck, Pidfd},
+    spawn::{Cloning, Closing, Mechanism, ParentCheck, Pidfd},
 };
 use serde::Serialize;
 
@@ -58,12 +58,12 @@ pub(super) fn of(found: &Found) -> Vec<Row> {
     [
         ("a spawn costs the same however large its supervisor is", cloning(mechanism.cloning)),
         ("a signal reaches the child and nobody who has its number later", signal(mechanism.pidfd, *pidfds)),
-        ("a signal to the group reaches nobody else", group_signal(mechanism.pidfd, *pidfds)),
+        ("a signal to the group reaches nobody else", group_signal(*mechanism, *pidfds)),
         ("the status is that of the child, and is taken once", wait(mechanism.pidfd, *pidfds)),
         ("the status is known though somebody else took it", exit_info(*pidfds)),
         ("a recorded process is told from who has its number later", recorded(*pidfds, *here)),
         ("a process of another supervisor is told by its environment", named(*here)),
-        ("the child ends when its supervisor does", parent_check(mechanism.parent_check)),
+        ("the child ends when its supervisor does", parent_check(*mechanism, *guard)),
         (
             "what the child has started ends when its supervisor does",
             guarded(*guard, *pidfds, here.or(*scan)),
@@ -148,8 +148,17 @@ fn signal(pidfd: Pidfd, pidfds: Pidfds) -> Words {
     }
 }
 
-fn group_signal(pidfd: Pidfd, pidfds: Pidfds) -> Words {
-    if pidfd != Pidfd::None && pidfds.signal_group {
+fn group_signal(mechanism: Mechanism, pidfds: Pidfds) -> Words {
+    if mechanism.refused.group {
+        let todo = "allow setpgid in the filter; else the child is signalled alone";
+        return (
+            "none: the child has no group of its own",
+            Rank::NotKept,
+            "setpgid is refused by a filter",
+            todo,
+        );
+    }
+    if mechanism.pidfd != Pidfd::None && pidfds.signal_group {
         return ("the leader's pidfd, also after it was reaped", Rank::First, "", "");
     }
     let why = match pidfds {
@@ -223,13 +232,22 @@ const fn no_proc(what_is_left: &'static str, error: ProcError) -> Words {
     (what_is_left, Rank::NotKept, why, "mount the /proc of this pid namespace")
 }
 
-fn parent_check(check: ParentCheck) -> Words {
-    match check {
+fn parent_check(mechanism: Mechanism, guard: bool) -> Words {
+    if mechanism.refused.death_signal {
+        let (what, rank) = if guard { ("the guard alone", Rank::Fallback) } else { ("none", Rank::NotKept) };
+        return (
+            what,
+            rank,
+            "prctl is refused by a filter",
+            "allow prctl with PR_SET_PDEATHSIG in the filter",
+        );
+    }
+    match mechanism.parent_check {
         ParentCheck::Ppid => ("death signal, then getppid names the supervisor", Rank::First, "", ""),
         ParentCheck::Pidfd => (
             "death signal, then the supervisor's pidfd shows it alive",
             Rank::Fallback,
-            "the supervisor is outside the child's pid namespace",
+            "the supervisor is outside the child's pid namespace, or a filter refuses getppid",
             "nothing need be done",
         ),
         ParentCheck::Unchecked => (
@@ -258,6 +276,12 @@ fn guarded(guard: bool, pidfds: Pidfds, here: Option<ProcError>) -> Words {
             ("a guard process that asks for its parent", Rank::Fallback, NO_PIDFDS, "nothing need be done")
         }
         (false, Some(error)) => no_proc("none: only direct children end", error),
+        (false, None) if pidfds.open && !pidfds.signal => (
+            "none: a guard could not signal them safely",
+            Rank::NotKept,
+            "pidfd_send_signal is refused by a filter",
+            "allow pidfd_send_signal in the filter",
+        ),
         (false, None) => (
             "none: only direct children end",
             Rank::NotKept,
