@@ -286,7 +286,11 @@ fn where_nobody_may_wait_an_end_is_seen_and_its_status_is_lost() {
     // The spawner's launcher has waited for its probe by now.
     let mut first = spawner.spawn(&guard.shell("exit 3")).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(3));
-    Filter::new().errno(libc::SYS_waitid, libc::ENOSYS).install();
+    let waitid = |filter: Filter| filter.errno(libc::SYS_waitid, libc::ENOSYS);
+    waitid(Filter::new()).install();
+    let mut child = spawner.spawn(&guard.shell("exit 3")).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "by the older call");
+    waitid(Filter::new()).errno(libc::SYS_wait4, libc::ENOSYS).install();
     let mut child = spawner.spawn(&guard.shell("exit 3")).unwrap();
     let began = Instant::now();
     child.wait().expect_err("no status is to be had");
