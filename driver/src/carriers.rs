@@ -13,9 +13,6 @@ use pidward_core::{
 
 use crate::{leaves::Home, members, report::Survivor, say::say, spawner::Ground, stop::KILL_LIMIT};
 
-/// Nothing can be said of them then, and a stop is not proven.
-const BLIND: &str = "descendants that have left their group cannot be looked for, and may live on";
-
 /// How many scans there may be until two in a row are quiet. A busy machine may never be.
 const SCANS: u32 = 8;
 
@@ -169,7 +166,7 @@ impl Looks {
                 }
                 (Ok(seen), _) => before = Some(seen),
                 (Err(e), _) => {
-                    say!(warn, "{BLIND}: {e:?}");
+                    kin.ground.tell_blind(e);
                     break;
                 }
             }
@@ -195,7 +192,7 @@ pub(crate) fn stop_strays(
     let ended =
         sweep::end_all(&host, &names, scope, proof, group, times, |process, _| is_stray(process.pid()));
     if let Err(e) = ended {
-        say!(warn, "{BLIND}: {e:?}");
+        ground.tell_blind(e);
     }
     if ended == Ok(false) {
         // On a machine that is never quiet there may be nobody all the same.

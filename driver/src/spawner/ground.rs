@@ -4,7 +4,10 @@ use std::{
     io,
     ops::Deref,
     process,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -13,7 +16,7 @@ use pidward_core::{
     Id128, Pid,
     identity::{Host, Identity, Process, Verdict, Why},
     marker::{Cookie, Markers, Names, Run, Scan, Tree},
-    procfs::{self, Environ, ProcDir, State},
+    procfs::{self, Environ, ProcDir, ProcError, State},
 };
 
 use crate::{
@@ -21,6 +24,7 @@ use crate::{
     markers::MarkerNames,
     names::{ChildKind, ServiceName},
     registry::Written,
+    say::say,
 };
 
 /// During exec a process shows nothing of its own for a moment: this many looks, this far apart, wait for it.
@@ -34,6 +38,8 @@ pub(crate) struct Ground {
     since: OnceLock<u64>,
     names: MarkerNames,
     own: Option<Own>,
+    /// That descendants cannot be looked for was said.
+    told: AtomicBool,
 }
 
 /// What every child of a spawner carries.
@@ -56,6 +62,16 @@ impl Ground {
     /// Name and value of the run entry.
     pub(super) fn entry(&self) -> (&str, &str) {
         self.own.as_ref().map_or(("", ""), |own| (&own.entry.0, &own.entry.1))
+    }
+
+    /// Says that descendants cannot be looked for, the first time. Nothing can be said of them then, and a stop is not proven.
+    pub(crate) fn tell_blind(&self, error: ProcError) {
+        if !self.told.swap(true, Ordering::AcqRel) {
+            say!(
+                warn,
+                "descendants that have left their group cannot be looked for, and may live on: {error:?}"
+            );
+        }
     }
 
     /// A fresh nonce for a spawn.

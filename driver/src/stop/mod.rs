@@ -121,6 +121,8 @@ struct Climb<T> {
     sure: Sure,
     /// Since when no look has found anybody, and how many have not.
     clear: Option<(Instant, u32)>,
+    /// Why a signal was refused, as it was said last: a sweep is repeated, and so is its refusal.
+    refused: Option<SignalError>,
     done: Option<Stopped>,
 }
 
@@ -222,6 +224,7 @@ impl<T: Tree> Climb<T> {
             taken: None,
             sure: Sure::Likely,
             clear: None,
+            refused: None,
             done: None,
         }
     }
@@ -289,7 +292,11 @@ impl<T: Tree> Climb<T> {
         for &signal in signals {
             match self.tree.signal(signal, looks) {
                 Ok(()) | Err(SignalError::Gone) => {}
-                Err(e) => say!(warn, "{signal} to the group of process {}: {e:?}", self.tree.pid()),
+                Err(e) if self.refused != Some(e) => {
+                    say!(warn, "{signal} to the group of process {}: {e:?}", self.tree.pid());
+                    self.refused = Some(e);
+                }
+                Err(_) => {}
             }
         }
         self.taken = Some(Instant::now());

@@ -12,7 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, process::parent_id},
     },
     process, ptr,
 };
@@ -20,7 +20,7 @@ use std::{
 use pidward_core::{
     Pid, Signal,
     image::{Packer, Table},
-    reap::Change,
+    reap::{Change, Exit},
     signal::SignalFd,
     spawn::{self, FdMap, Group, Keep, Launcher, Plan, Program, Slot},
 };
@@ -51,9 +51,9 @@ pub(super) enum Part {
 /// Pid 1 has nobody above it, and takes all others along by itself: it is both. So is a program that cannot start itself once more.
 pub(super) fn part(outer: Option<&OsStr>, passed: Passed, signals: &SignalFd) -> Result<Part, Fault> {
     if let Some(outer) = outer {
-        let parent = || getppid().map(|pid| pid.as_raw_pid().to_string());
-        let is_parents = || parent().is_some_and(|pid| outer == OsStr::new(&pid));
-        let pidfd = getppid().filter(|_| is_parents()).map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let is_parents = || outer == OsStr::new(&parent_id().to_string());
+        let parent = if is_parents() { getppid() } else { None };
+        let pidfd = parent.map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // Asked again: the descriptor is the parent's only if that was there all the time.
         return match pidfd.filter(|_| is_parents()) {
             Some(pidfd) => {
@@ -135,6 +135,8 @@ impl Room {
 /// Until the inner one has ended: its code.
 fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
     let mut asked = None;
+    let code =
+        |exit: Exit| super::code_of(std::os::unix::process::ExitStatusExt::from_raw(exit.status.raw()));
     loop {
         while let Some(received) =
             signals.next().map_err(|e| Fault::run(format!("signals cannot be read: {e}")))?
@@ -152,9 +154,7 @@ fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
         match inner.next_stop() {
             Ok(Some(Change::Ended(exit))) => {
                 let _ = inner.try_reap();
-                return Ok(super::code_of(std::os::unix::process::ExitStatusExt::from_raw(
-                    exit.status.raw(),
-                )));
+                return Ok(code(exit));
             }
             Ok(Some(Change::Stopped(_))) => {
                 // Whoever waits for us is to see that. Continued, we continue it.
@@ -164,7 +164,14 @@ fn wait(inner: &spawn::Child, signals: &SignalFd) -> Result<u8, Fault> {
             }
             Ok(Some(Change::Continued)) => continue,
             Ok(None) => {}
-            Err(e) => return Err(Fault::run(format!("the status of the inner pidward is not known: {e:?}"))),
+            // A filter may let nobody look at a status, and still let it be taken. Stops are not seen then.
+            Err(_) => match inner.try_reap() {
+                Ok(Some(exit)) => return Ok(code(exit)),
+                Ok(None) => {}
+                Err(e) => {
+                    return Err(Fault::run(format!("the status of the inner pidward is not known: {e:?}")));
+                }
+            },
         }
         // An interruption is a wake-up like any other.
         let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);

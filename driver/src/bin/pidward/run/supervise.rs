@@ -44,6 +44,8 @@ pub(super) struct Supervision {
     timed_out: bool,
     /// The terminal is.
     closed: bool,
+    /// It was said that stops cannot be seen.
+    blind: bool,
     /// As nohup(1) has it: a closed terminal is nothing to us.
     ignores_hangup: bool,
 }
@@ -73,6 +75,7 @@ impl Supervision {
             timeout,
             timed_out: false,
             closed: false,
+            blind: false,
             ignores_hangup: ignores(Signal::HUP),
         }
     }
@@ -135,7 +138,11 @@ impl Supervision {
             }
             Ok(ChildState::Stopped(_)) => {}
             Ok(_) => self.seen_stop = None,
-            Err(e) => log::warn!("the state of process {} cannot be read: {e}", self.child.id()),
+            Err(e) if !self.blind => {
+                self.blind = true;
+                log::warn!("whether process {} is stopped cannot be seen: {e}", self.child.id());
+            }
+            Err(_) => {}
         }
     }
 
