@@ -75,18 +75,31 @@ fn a_refused_call_does_what_its_cell_says() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Calls that stand in for each other, or together keep a promise.
+const PAIRS: [(&[&str], &str); 3] = [
+    (&["clone", "clone3"], "refused at `clone`: E"),
+    // A handler that the clone has left would run in the supervisor's memory.
+    (&["clone3", "rt_sigaction"], "refused at `reset signals`: E"),
+    // A new child ends by a trap.
+    (&["exit", "exit_group"], "ok"),
+];
+
 #[test]
-fn without_any_clone_there_is_an_error_and_no_child() {
+fn a_refused_pair_is_an_error_or_a_child_and_an_end() {
     need!(skip::has_pid_namespace(), "needs-namespaces: whoever is left ends with it");
+    need!(skip::has_first_choices(), "needs-kernel-6.15: clone3 is the way");
     need!(Stage::new().is_some(), "needs-isa: machine code");
     in_child!(|again| again.in_pid_namespace());
     let _guard = NoLeftovers::alone();
     let stage = Stage::new().expect("as above");
-    for (name, errno) in ANSWERS {
-        let errno = errno.to_string();
-        let told =
-            life(&stage, &["refuse", "clone", &errno, "clone3", &errno]).expect("no child, and an end");
-        assert_eq!(told.of("spawn"), Some(format!("refused at `clone`: {name}").as_str()), "{told:?}");
-        assert_eq!(told.of("end"), Some("reached"));
+    for (calls, wanted) in PAIRS {
+        for (name, errno) in ANSWERS {
+            let errno = errno.to_string();
+            let refused = calls.iter().flat_map(|call| [*call, errno.as_str()]);
+            let how: Vec<&str> = ["refuse"].into_iter().chain(refused).collect();
+            let told = life(&stage, &how).expect("an end");
+            assert_eq!(told.of("spawn"), Some(wanted.replace('E', name).as_str()), "{calls:?}: {told:?}");
+            assert_eq!(told.of("end"), Some("reached"), "{calls:?}: {told:?}");
+        }
     }
 }

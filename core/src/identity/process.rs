@@ -98,8 +98,8 @@ impl Process {
     ///   [`sweep`](crate::sweep).
     pub fn signal_group(&self, signal: Signal) -> Result<(), SignalError> {
         let own = sys::getpgrp();
-        // It cannot be told apart from the caller's where that may not be asked for.
-        if own <= 0 || own == self.pid.raw() {
+        // It cannot be told apart from the caller's where that may not be asked for. (0 is a group of an outer pid namespace.)
+        if own < 0 || own == self.pid.raw() {
             return Err(SignalError::NoGroup);
         }
         match sys::signal_pidfd(self.raw(), Some(signal), sys::TO_GROUP) {

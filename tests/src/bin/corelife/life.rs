@@ -215,7 +215,11 @@ impl Life {
             |answer: Result<_, Verdict>| answer.err().map_or("Same".to_string(), |v| format!("{v:?}"));
         if let Ok(identity) = identity {
             say("inode", if identity.inode.is_some() { "some" } else { "none" });
-            say("verify", &verdict(host.verify(&identity, &names).map(drop)));
+            let process = host.verify(&identity, &names);
+            if let Ok(process) = &process {
+                say("signal to led group", &word(&process.signal_group(Signal::CONT)));
+            }
+            say("verify", &verdict(process.map(drop)));
             let by_nonce = Identity { inode: None, ..identity };
             say("verify by nonce", &verdict(host.verify(&by_nonce, &names).map(drop)));
         }

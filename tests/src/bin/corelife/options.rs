@@ -43,7 +43,8 @@ pub(crate) fn all(life: &mut Life, say: Say<'_>) {
         return;
     }
     for (part, with) in OPTIONS {
-        let child = life.seven(with);
+        // One that stays: whoever is not heard of is not waited for.
+        let child = life.stay(with);
         told(say, part, child);
     }
     let files = life.files;

@@ -87,7 +87,15 @@ fn taken(life: &mut Life, say: Say<'_>) {
 
 /// Processes found by what they carry, and ended.
 fn swept(life: &mut Life, say: Say<'_>) {
-    let Ok(child) = life.stay(|_| {}) else { return };
+    // One that is deaf to the first signal, so that the grace counts.
+    let set = |to| {
+        // SAFETY: neither runs code of ours.
+        unsafe { libc::signal(libc::SIGTERM, to) };
+    };
+    set(libc::SIG_IGN);
+    let child = life.stay(|plan| plan.keep.ignored = true);
+    set(libc::SIG_DFL);
+    let Ok(child) = child else { return };
     let (host, names) = (Host::look(), Names::DEFAULT);
     let (scope, proof) = (Scope::Group(child.pid()), Proof::Nonce(life.nonce));
     let mut found = 0;
@@ -99,7 +107,8 @@ fn swept(life: &mut Life, say: Say<'_>) {
     });
     say("scan", &scan.map_or_else(|e| format!("{e:?}"), |_| format!("{found} found")));
     // The zombie stays as it is.
-    let (proof, times) = (Proof::Cookie(Cookie::Run(life.run)), (Duration::ZERO, Duration::from_millis(500)));
+    let (proof, times) =
+        (Proof::Cookie(Cookie::Run(life.run)), (Duration::from_millis(50), Duration::from_secs(1)));
     let ended = sweep::end_all(&host, &names, Scope::Since(0), proof, None, times, |_, _| true);
     say(
         "sweep",
