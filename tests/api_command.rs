@@ -173,6 +173,17 @@ fn watched() {
     assert_eq!(words.last().map(String::as_str), Some("exit 0"), "{words:?}");
 }
 
+/// What a copy of this program gets; it lists its tests and ends.
+fn copied() {
+    let (spawner, events) = (Spawner::new().unwrap(), pidward::Events::new().unwrap());
+    let mut cmd = Command::this_program(&ServiceName::try_new("worker").unwrap()).unwrap();
+    cmd.arg("--list").stdout(pidward::Stdio::null());
+    let _node = events.spawn(&spawner, &cmd).unwrap();
+    assert_eq!(pidward_tests::channel::to_exit(&events), ["closed", "exit 0"]);
+    let error = events.spawn(&spawner, cmd.max_depth(0)).unwrap_err();
+    assert_eq!(error.kind(), SpawnErrorKind::DepthLimit);
+}
+
 type Row = (&'static [&'static str], fn());
 
 /// Each method of `Command`, and what shows that it does something.
@@ -251,6 +262,7 @@ const METHODS: &[Row] = &[
     (&["deadline"], deadline),
     (&["channel", "channel_limits", "stderr_events"], channel),
     (&["ready", "liveness", "on_fault"], watched),
+    (&["this_program", "max_depth"], copied),
 ];
 
 fn source(file: &str) -> String {

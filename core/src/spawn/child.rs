@@ -104,6 +104,14 @@ unsafe extern "C" fn write_word(arg: usize) -> ! {
     sys::exit_group(0)
 }
 
+/// Closes every number but these; -1 is none. `false`: it cannot.
+pub(crate) fn close_all_but(mut kept: [RawFd; 3]) -> bool {
+    kept.sort_unstable();
+    let mut first = 0;
+    let refused = kept.map(|fd| close_below(&mut first, fd)).contains(&true);
+    !(refused | sys::close_range(first, RawFd::MAX).is_err()) || scan(|fd| kept.contains(&fd))
+}
+
 // ---- from here to the end of the file: the child ----
 
 /// The child's first instruction after the entry code.
@@ -299,14 +307,6 @@ fn close_others(job: &Job<'_>) -> Done {
     Ok(())
 }
 
-/// Closes every number but these; -1 is none. `false`: it cannot.
-pub(crate) fn close_all_but(mut kept: [RawFd; 3]) -> bool {
-    kept.sort_unstable();
-    let mut first = 0;
-    let refused = kept.map(|fd| close_below(&mut first, fd)).contains(&true);
-    !(refused | sys::close_range(first, RawFd::MAX).is_err()) || scan(|fd| kept.contains(&fd))
-}
-
 /// Closes from `first` to below `kept`, which is passed: whether that was refused.
 fn close_below(first: &mut RawFd, kept: RawFd) -> bool {
     let refused = kept > *first && sys::close_range(*first, kept.wrapping_sub(1)).is_err();
@@ -351,10 +351,8 @@ pub(super) fn exec(plan: &Plan<'_>, program: RawFd, program_path: &[u8]) -> Errn
     let (argv, environ) = (plan.argv.as_ptr(), plan.environ.as_ptr());
     let Program::Paths(paths) = plan.program else {
         let refused = sys::execveat(program, argv, environ);
-        if !matches!(refused, Errno::ENOSYS | Errno::EPERM) {
-            return refused;
-        }
-        let errno = sys::execve(program_path.as_ptr(), argv, environ);
+        let by_name = matches!(refused, Errno::ENOSYS | Errno::EPERM);
+        let errno = if by_name { sys::execve(program_path.as_ptr(), argv, environ) } else { refused };
         return if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) { refused } else { errno };
     };
     let mut answer = Errno::ENOENT;

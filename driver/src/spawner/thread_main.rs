@@ -141,6 +141,8 @@ impl SpawnerThread {
 impl Drop for SpawnerThread {
     fn drop(&mut self) {
         lock(&self.shared.lanes).retain(|lane| !Arc::ptr_eq(lane, &self.lane));
+        // The events thread stays for the last one.
+        self.shared.wake();
     }
 }
 
