@@ -33,6 +33,8 @@ mod arch;
 #[allow(unsafe_code)]
 mod sys;
 
+mod entries;
+
 mod fd;
 
 // Values: numbers that cannot be wrong.

@@ -14,6 +14,7 @@ use core::{ffi::CStr, mem::size_of, ptr, sync::atomic::AtomicI32, time::Duration
 use linux_raw_sys::{general as raw, ioctl, prctl};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+pub(crate) use crate::entries::{next_entry, next_number};
 use crate::{Errno, Pid, Signal, arch};
 
 /// A system call with its arguments, padded by zeros to six.
@@ -530,33 +531,6 @@ pub(crate) fn remove_dir(dir: RawFd, name: &CStr) -> Result<(), Errno> {
 pub(crate) fn entries(fd: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: writes at most the slice; any bytes are valid there.
     result(unsafe { syscall!(__NR_getdents64, int(fd), buffer.as_mut_ptr() as usize, buffer.len()) })
-}
-
-/// The first entry of a `linux_dirent64` list: its type, its name with all that fills it up, and the rest of the list.
-#[inline(always)]
-pub(crate) fn next_entry(list: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    // d_ino and d_off are 8 bytes each, then d_reclen, then one byte of d_type and the name.
-    let (Some(&low), Some(&high), Some(&kind)) = (list.get(16), list.get(17), list.get(18)) else {
-        return None;
-    };
-    let length = u16::from_ne_bytes([low, high]) as usize;
-    let (Some(name), Some(rest)) = (list.get(19..length), list.get(length..)) else { return None };
-    Some((kind, name, rest))
-}
-
-/// The same with the name as a number (`.` and `..` are -1).
-#[inline(always)]
-pub(crate) fn next_number(list: &[u8]) -> Option<(RawFd, &[u8])> {
-    let (_, name, rest) = next_entry(list)?;
-    let mut number: RawFd = 0;
-    for &byte in name {
-        match byte {
-            0 => break,
-            b'0'..=b'9' => number = number.wrapping_mul(10).wrapping_add(RawFd::from(byte & 15)),
-            _ => return Some((-1, rest)),
-        }
-    }
-    Some((number, rest))
 }
 
 /// `ppoll(&{fd, POLLIN}, N, &limit, NULL)`: which of the descriptors are readable, or closed at the other end, within the limit. -1
