@@ -48,6 +48,7 @@ impl Errno {
 
     /// The error of a system call's return value; `None` when the value is a result.
     #[inline(always)]
+    #[cfg(pidward_linux)]
     pub(crate) const fn of_return(ret: isize) -> Option<Errno> {
         if ret < 0 && ret >= -4095 { Some(Errno(ret.wrapping_neg() as u16)) } else { None }
     }
@@ -68,6 +69,7 @@ impl fmt::Display for Errno {
     }
 }
 
+#[cfg(pidward_linux)]
 impl From<rustix::io::Errno> for Errno {
     fn from(e: rustix::io::Errno) -> Errno {
         // rustix returns what the kernel returned; a number outside the range would be its defect, and

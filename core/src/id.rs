@@ -4,11 +4,13 @@
 use core::fmt::{self, Write};
 
 use heapless::String;
+#[cfg(pidward_linux)]
 use rustix::{
     io,
     rand::{GetRandomFlags, getrandom},
 };
 
+#[cfg(pidward_linux)]
 use crate::Errno;
 
 /// A 128-bit value, shown as 32 lower-case hex digits.
@@ -50,6 +52,7 @@ impl Id128 {
     ///
     /// # Errors
     /// `ENOSYS`, `EPERM`: refused here. Nothing weaker is used in its place.
+    #[cfg(pidward_linux)]
     pub fn random() -> Result<Id128, Errno> {
         let mut bytes = [0; 16];
         // Ends with an answer: only an interrupted call is made again.

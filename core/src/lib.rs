@@ -11,6 +11,9 @@
 //! Linux 5.4 is the floor, 5.10 and later are tested. Each promise names the kernel it needs and what
 //! happens below it: a fallback that the [mechanism record](spawn::Mechanism) shows, or a typed refusal; never a weaker promise in
 //! silence.
+//!
+//! On other systems, and on Linux with 32 bit, only what makes no system call is here: values (numbers are those of Linux), parsers,
+//! identity lines, verdicts, ladder, liveness, frames and records.
 #![no_std]
 #![deny(unsafe_code)]
 #![deny(
@@ -28,13 +31,16 @@
 extern crate std;
 
 // Boundary: the only modules, with `spawn::child`, that hold unsafe code.
+#[cfg(pidward_linux)]
 #[allow(unsafe_code)]
 mod arch;
+#[cfg(pidward_linux)]
 #[allow(unsafe_code)]
 mod sys;
 
+#[cfg(pidward_linux)]
 mod entries;
-
+#[cfg(pidward_linux)]
 mod fd;
 
 // Values: numbers that cannot be wrong.
@@ -54,6 +60,7 @@ pub use signo::Signal;
 pub mod image;
 
 // A child's life.
+#[cfg(pidward_linux)]
 pub mod spawn;
 
 pub mod procfs;
@@ -62,19 +69,26 @@ pub mod marker;
 
 pub mod identity;
 
+#[cfg(pidward_linux)]
 pub mod signal;
 
+#[cfg(pidward_linux)]
 pub mod reap;
 
+#[cfg(pidward_linux)]
 pub mod probe;
 
+#[cfg(pidward_linux)]
 pub mod cgroup;
 
+#[cfg(pidward_linux)]
 pub mod sweep;
 
+#[cfg(pidward_linux)]
 pub mod guard;
 
 // What a started program finds.
+#[cfg(pidward_linux)]
 pub mod inherited;
 
 // Decisions and bytes alone: no system call from here on.
@@ -87,4 +101,5 @@ pub mod frame;
 pub mod record;
 
 // Whose port it is, which `/proc` is asked for again.
+#[cfg(pidward_linux)]
 pub mod net;

@@ -6,8 +6,10 @@
 
 use core::{fmt, num::NonZeroU32};
 
+#[cfg(pidward_linux)]
 use linux_raw_sys::general::AT_FDCWD;
 
+#[cfg(pidward_linux)]
 use crate::{fd::Fd, sys};
 
 /// A process or group number, `1..=i32::MAX`.
@@ -36,6 +38,7 @@ impl Pid {
     }
 
     /// The caller's. Where a filter refuses `getpid(2)` it is what `/proc` says; whoever needs it to be of our own pid namespace compares.
+    #[cfg(pidward_linux)]
     pub(crate) fn own() -> Option<Pid> {
         Pid::from_raw(sys::getpid()).or_else(|| {
             let (file, mut text) = (Fd::open_at(AT_FDCWD, c"/proc/self/stat", 0).ok()?, [0; 16]);

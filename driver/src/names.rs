@@ -1,6 +1,6 @@
 //! What a child is called: its kind and its service name, and the variables that say so.
 
-use std::{error, ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::Path, str::FromStr};
+use std::{error, ffi::OsStr, fmt, path::Path, str::FromStr};
 
 use pidward_core::{
     marker::{self, Names},
@@ -103,7 +103,7 @@ impl ServiceName {
     pub fn of_program(program: &OsStr) -> ServiceName {
         let base = Path::new(program).file_name().unwrap_or_default();
         let mut name = String::new();
-        for chunk in base.as_bytes().utf8_chunks() {
+        for chunk in base.as_encoded_bytes().utf8_chunks() {
             for c in chunk.valid().chars() {
                 if c == '=' || c == '/' || c.is_control() {
                     name.extend(std::iter::repeat_n('-', c.len_utf8()));
@@ -120,6 +120,7 @@ impl ServiceName {
     }
 
     /// A record holds no other names.
+    #[cfg(pidward_linux)]
     pub(crate) fn of_record(text: &str) -> ServiceName {
         ServiceName(text.to_owned())
     }

@@ -3,16 +3,14 @@
 //! A marker that is *present* is evidence. One that is absent, unreadable or not there yet is none: every "no" below can mean
 //! "cannot be told". Descendants inherit markers, so a "yes" means a child or somebody it started.
 
-use std::{process, thread, time::Duration};
+use std::process;
 
-use pidward_core::{
-    Pid, marker,
-    procfs::{self, Environ, Proc, ProcError},
-};
+use pidward_core::{Pid, marker};
 
-/// During exec an environ is empty for a moment: this many looks, this far apart, tell that from a program without one.
-const LOOKS: u32 = 20;
-const BETWEEN: Duration = Duration::from_millis(5);
+#[cfg_attr(not(pidward_linux), path = "other/look.rs")]
+mod look;
+
+use look::{has_ended_unreaped, look_at};
 
 /// Whether a block of `name=value` entries holds the general marker and `key=name`, each as a whole entry and the first of its
 /// name.
@@ -39,32 +37,6 @@ pub fn live_environ(pid: u32) -> Option<Vec<u8>> {
     look_at(pid).map(|(environ, _)| environ)
 }
 
-/// The environ, and whether it is the process's own.
-fn look_at(pid: u32) -> Option<(Vec<u8>, bool)> {
-    // Opened once: every look is at the same process, whoever gets its number later.
-    let process = Proc::open().and_then(|proc| proc.process(Pid::new(pid).ok_or(ProcError::Gone)?)).ok()?;
-    let mut last = None;
-    for look in 0..LOOKS {
-        let mut block = Vec::new();
-        // In this order: once it has called exec, what is read later is its own.
-        let own = process.stat().is_ok_and(|stat| stat.has_execed());
-        match process.environ(|piece| block.extend_from_slice(piece)) {
-            Ok(Environ::Bytes(_)) if own => return Some((block, true)),
-            Ok(Environ::Bytes(_)) => last = Some((block, false)),
-            Ok(Environ::Empty) => {}
-            Ok(_) | Err(ProcError::Gone) => return None,
-            Err(e) => {
-                log::debug!("environ of process {pid}: {e:?}");
-                return None;
-            }
-        }
-        if look + 1 < LOOKS {
-            thread::sleep(BETWEEN);
-        }
-    }
-    last
-}
-
 /// Whether the number is, now, a living process with these markers, and not the caller. What a process shows before it has called exec
 /// is its parent's, and proves nothing.
 pub fn live_pid_is_subprocess(pid: u32, key: &str, name: &str) -> bool {
@@ -75,7 +47,7 @@ pub fn live_pid_is_subprocess(pid: u32, key: &str, name: &str) -> bool {
 /// Whether the number is a process that has ended and whose status nobody has taken. A process whose first thread has ended
 /// while others live is none. Unknown is `false`.
 pub fn is_zombie(pid: u32) -> bool {
-    Pid::new(pid).is_some_and(procfs::is_zombie)
+    Pid::new(pid).is_some_and(has_ended_unreaped)
 }
 
 /// The number as `kill(2)` takes it for one process; `None` for 0 and above `i32::MAX`, which would be a group or everybody.
@@ -85,5 +57,5 @@ pub fn signalable_pid(pid: u32) -> Option<i32> {
 
 /// Whether this system can tell who a process is.
 pub const fn identity_verification_supported() -> bool {
-    cfg!(target_os = "linux")
+    cfg!(pidward_linux)
 }

@@ -20,17 +20,22 @@
 #![forbid(unsafe_code)]
 
 mod line;
+#[cfg(pidward_linux)]
 mod process;
 #[cfg(test)]
 mod tests;
+#[cfg(pidward_linux)]
 mod verify;
 
 pub use line::{LINE_MAX, LineError};
-pub use process::Process;
-pub use verify::Host;
+#[cfg(pidward_linux)]
 pub(crate) use verify::pidfs_inode;
+#[cfg(pidward_linux)]
+pub use {process::Process, verify::Host};
 
-use crate::{Errno, Id128, Pid, procfs::ProcError};
+#[cfg(pidward_linux)]
+use crate::procfs::ProcError;
+use crate::{Errno, Id128, Pid};
 
 /// What was written down about a process. An allegation until it is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,6 +115,7 @@ pub enum Why {
 }
 
 /// What a process that could not be looked at is found to be.
+#[cfg(pidward_linux)]
 impl From<ProcError> for Verdict {
     fn from(error: ProcError) -> Verdict {
         match error {

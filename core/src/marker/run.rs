@@ -5,7 +5,7 @@ use core::fmt;
 
 use heapless::Vec;
 
-use crate::{Errno, Id128, procfs::up_to_nul};
+use crate::{Id128, procfs::up_to_nul};
 
 /// One run of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,8 @@ impl Run {
     ///
     /// # Errors
     /// As [`Id128::random`].
-    pub fn nonce(installation: Id128) -> Result<Id128, Errno> {
+    #[cfg(pidward_linux)]
+    pub fn nonce(installation: Id128) -> Result<Id128, crate::Errno> {
         let (mut nonce, random) = (installation.to_bytes(), Id128::random()?.to_bytes());
         nonce.iter_mut().zip(random).skip(8).for_each(|(byte, random)| *byte = random);
         Ok(Id128::from_bytes(nonce))

@@ -10,7 +10,9 @@
 
 mod environ;
 mod fdinfo;
+#[cfg(pidward_linux)]
 mod process;
+#[cfg(pidward_linux)]
 mod read;
 mod stat;
 mod status;
@@ -20,11 +22,15 @@ mod tests;
 pub(crate) use environ::up_to_nul;
 pub use environ::{Entry, Matcher};
 pub use fdinfo::Target;
-pub use process::{Environ, ProcDir, is_zombie, stat};
+#[cfg(pidward_linux)]
 pub(crate) use read::lines;
-pub use read::{Proc, ProcError, boot_id};
 pub use stat::{Stat, State};
 pub use status::{MAX_NAMESPACES, NsPids, Status};
+#[cfg(pidward_linux)]
+pub use {
+    process::{Environ, ProcDir, is_zombie, stat},
+    read::{Proc, ProcError, boot_id},
+};
 
 /// The text is cut or is no such text. Nothing is guessed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,25 +4,29 @@ use std::{
     collections::{BTreeMap, btree_map},
     ffi::{OsStr, OsString},
     fmt,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process,
     time::Duration,
 };
 
+#[cfg_attr(not(pidward_linux), path = "../other/settings.rs")]
 mod settings;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(pidward_linux), path = "../other/options.rs")]
 mod unix;
 
+#[cfg(pidward_linux)]
+pub(crate) use settings::GroupChoice;
+#[cfg(pidward_linux)]
 pub use settings::Resource;
-pub(crate) use settings::{GroupChoice, Settings};
+pub(crate) use settings::Settings;
 pub use unix::{arm_parent_death_signal, mark_child, place_in_own_process_group};
 
+#[cfg(pidward_linux)]
+use crate::{channel, role};
 use crate::{
-    channel,
     names::{ChildKind, ServiceName, TREE_PREFIX},
-    role,
     stdio::Stdio,
 };
 
@@ -125,8 +129,10 @@ pub struct Command {
     pub(crate) ask: Option<Duration>,
     pub(crate) survives: bool,
     pub(crate) deadline: Option<Duration>,
+    #[cfg(pidward_linux)]
     pub(crate) channel: channel::Settings,
     /// It is this program once more.
+    #[cfg(pidward_linux)]
     pub(crate) copy: Option<role::Copy>,
 }
 
@@ -150,7 +156,9 @@ impl Command {
             ask: None,
             survives: false,
             deadline: None,
+            #[cfg(pidward_linux)]
             channel: channel::Settings::default(),
+            #[cfg(pidward_linux)]
             copy: None,
         }
     }
@@ -270,7 +278,7 @@ impl Command {
 }
 
 fn in_tree(key: &OsStr) -> bool {
-    key.as_bytes().starts_with(TREE_PREFIX.as_bytes())
+    key.as_encoded_bytes().starts_with(TREE_PREFIX.as_bytes())
 }
 
 /// Takes over program, arguments, changes to the environment and working directory.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+#[cfg(pidward_linux)]
 use pidward_core::{Errno, spawn::Step};
 
 /// What a spawn error comes down to.
@@ -126,6 +127,7 @@ impl SpawnErrorKind {
 }
 
 /// The kind of a refusal that needs no look at a file.
+#[cfg(pidward_linux)]
 pub(super) fn of_errno(step: Step, errno: Errno) -> SpawnErrorKind {
     match (step, errno) {
         (Step::Plan, Errno::EPERM) => SpawnErrorKind::ForkedCopy,
@@ -146,4 +148,5 @@ pub(super) fn of_errno(step: Step, errno: Errno) -> SpawnErrorKind {
 }
 
 /// An ELF loader that is none (`include/uapi/asm-generic/errno.h`).
+#[cfg(pidward_linux)]
 const ELIBBAD: i32 = 80;

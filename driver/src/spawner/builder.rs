@@ -5,7 +5,9 @@ use std::{error::Error, io, time::Duration};
 use pidward_core::Id128;
 
 use super::Spawner;
-use crate::{leaves::CgroupPlace, markers::MarkerNames, registry::Registry};
+#[cfg(pidward_linux)]
+use crate::leaves::CgroupPlace;
+use crate::{markers::MarkerNames, registry::Registry};
 
 /// What happens to detached children when the last handle of their spawner is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,6 +21,7 @@ pub enum OnLastDrop {
 }
 
 #[derive(Clone, Debug)]
+#[cfg_attr(not(pidward_linux), expect(dead_code, reason = "what only Linux can do"))]
 pub(crate) struct Config {
     pub(crate) threads: usize,
     pub(crate) queue: usize,
@@ -27,6 +30,7 @@ pub(crate) struct Config {
     pub(crate) grace: Duration,
     pub(crate) guard: bool,
     pub(crate) subreaper: bool,
+    #[cfg(pidward_linux)]
     pub(crate) cgroup: CgroupPlace,
     pub(crate) on_last_drop: OnLastDrop,
     pub(crate) registry: Option<Registry>,
@@ -45,6 +49,7 @@ impl Default for Config {
             grace: Duration::from_secs(5),
             guard: true,
             subreaper: false,
+            #[cfg(pidward_linux)]
             cgroup: CgroupPlace::Off,
             on_last_drop: OnLastDrop::Stop,
             registry: None,
@@ -113,6 +118,7 @@ impl SpawnerBuilder {
         /// says when nobody is left. It costs making and removing a directory for each child. Groups that dead supervisors have left in the
         /// same place are removed when the spawner starts; who is left in one is ended, if it is of the same
         /// [installation](Self::installation). A command with a [`cgroup`](crate::Command::cgroup) of its own gets no leaf.
+        #[cfg(pidward_linux)]
         cgroup(place: CgroupPlace) => config.cgroup = place;
 
         /// Writes each child down before it is made, so that whoever comes after a crash finds it; see [`Registry`]. The spawner's children
