@@ -1,0 +1,5 @@
+//! What any program weighs.
+
+fn main() {
+    println!("hello, world");
+}
