@@ -33,7 +33,14 @@ fn portable() -> PathBuf {
 }
 
 fn run(guard: &NoLeftovers, program: impl AsRef<OsStr>, args: &[&str]) -> Output {
-    guard.command(program).args(args).stdin(process::Stdio::null()).output().expect("the fixture")
+    // What says who the program itself is, and what supervisors further out find their descendants by.
+    let outer = [
+        ("PIDWARD_SUBPROCESS", "1"),
+        ("AGENT_NAME", "it"),
+        ("PIDWARD_NONCE", "its"),
+        ("PIDWARD_TREE_1", "yes"),
+    ];
+    guard.command(program).envs(outer).args(args).stdin(process::Stdio::null()).output().expect("the fixture")
 }
 
 /// Every call by which a process signals one. Who makes one ends by SIGSYS, and so does whatever it starts.
@@ -76,7 +83,8 @@ fn programs_run_nobody_is_known_and_nobody_is_signalled() {
         "output: Some(7) out err",
         "codes: [0, 1, 255]",
         "input: through",
-        "group and markers: 1 1 files",
+        "group and markers: 1 1 files none none",
+        "cleared: yes none",
         "held pipe: true",
         "refused: Err(ProgramMissing)",
         "refused: Err(WorkingDirectoryMissing)",
@@ -94,6 +102,14 @@ fn programs_run_nobody_is_known_and_nobody_is_signalled() {
         "asked: Some(Ask) Some(0)",
     ];
     assert_eq!(lines(&asked), expected);
+    let copied = [
+        "copy: Err(Unsupported) Err(Unsupported)",
+        "copy: None None 1",
+        "copy: Err(ForkedCopy)",
+        "original: true 0 None",
+        "original: Some(0)",
+    ];
+    assert_eq!(lines(&run(&guard, &portable, &["fork"])), copied);
     assert_eq!(run(&guard, &portable, &["end"]).status.signal(), Some(libc::SIGSYS));
     assert!(child.try_wait().expect("its state").is_none(), "it was asked about, and lives");
     // It ends with its input.

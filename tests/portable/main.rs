@@ -1,7 +1,8 @@
 //! What a program gets of pidward, line by line, for a build of the crates as for a system that they do not know.
 //!
 //! `portable ask IDENTITY PID DIR`: starts children and asks about them, about the recorded process and about the MCP server "files", which
-//! that number is said to be; sends no signal. `portable end`: ends children of its own.
+//! that number is said to be; sends no signal. `portable fork`: a forked copy of it uses what is its original's; sends none either.
+//! `portable end`: ends children of its own.
 
 use std::{
     env, fs,
@@ -60,11 +61,14 @@ fn start(spawner: &Spawner, name: &ServiceName, dir: &Path) -> io::Result<()> {
     child.stdin.take().expect("a pipe").write_all(b"through")?;
     println!("input: {}", text(&child.wait_with_output()?.stdout));
     let mut marked = shell(
-        "read -r _ _ _ _ group _ </proc/$$/stat; echo $((group == $$)) $PIDWARD_SUBPROCESS $MCP_SERVICE_ID",
+        "read -r _ _ _ _ group _ </proc/$$/stat
+        echo $((group == $$)) $PIDWARD_SUBPROCESS $MCP_SERVICE_ID ${AGENT_NAME-none} ${PIDWARD_NONCE-none}",
     );
     marked.stdout(Stdio::piped());
     mark_child(&mut marked, ChildKind::Mcp, name);
     println!("group and markers: {}", text(&spawner.spawn(&marked)?.wait_with_output()?.stdout));
+    let cleared = shell("echo ${PIDWARD_TREE_1-none} ${AGENT_NAME-none}").env_clear().output()?;
+    println!("cleared: {}", text(&cleared.stdout));
     // A grandchild has the pipe for longer than anybody waits.
     let file = dir.join("held");
     fs::write(&file, "")?;
@@ -131,6 +135,35 @@ fn end(spawner: &Spawner) -> io::Result<()> {
     Ok(())
 }
 
+/// A copy has the numbers of its original's children, and none of the children.
+fn fork(spawner: &Spawner) -> io::Result<()> {
+    let mut child = spawner.spawn(Command::new("cat").stdin(Stdio::piped()))?;
+    io::stdout().flush()?;
+    // SAFETY: the process has one thread, so the copy has all of it.
+    let copy = unsafe { libc::fork() };
+    if copy == 0 {
+        println!(
+            "copy: {:?} {:?}",
+            child.kill().map_err(|e| e.kind()),
+            child.try_wait().map_err(|e| e.kind())
+        );
+        // Our end of its input is a copy, too.
+        let report = child.stop(Duration::ZERO);
+        println!("copy: {:?} {:?} {}", report.rung(), report.status(), report.survivors().count());
+        println!("copy: {:?}", spawner.spawn(&Command::new("true")).map(|_| ()).map_err(|e| e.kind()));
+        drop((child, spawner.clone().shutdown(Duration::ZERO)));
+        io::stdout().flush()?;
+        // SAFETY: ends the copy, and runs nothing of the original's.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: the number is that of the copy, unreaped; -1 of a failed fork is refused before.
+    let waited = unsafe { if copy > 0 { libc::waitpid(copy, &raw mut status, 0) } else { -1 } };
+    println!("original: {} {status} {:?}", waited == copy && copy > 0, child.try_wait()?);
+    println!("original: {:?}", child.wait()?.code());
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = env::args().collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -141,8 +174,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             start(&spawner, &name, dir)?;
             ask(&spawner, &identity.parse()?, pid.parse()?, &name, dir)?;
         }
+        ["fork"] => fork(&spawner)?,
         ["end"] => end(&spawner)?,
-        _ => return Err(format!("{}: ask IDENTITY PID DIR, or end", Path::new(&args[0]).display()).into()),
+        _ => {
+            return Err(
+                format!("{}: ask IDENTITY PID DIR, fork, or end", Path::new(&args[0]).display()).into()
+            );
+        }
     }
     Ok(())
 }
