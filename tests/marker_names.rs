@@ -70,7 +70,7 @@ fn children_carry_the_names_of_their_spawner_and_no_others() {
     let (tree, installation) = other.tree_entry();
     assert!(tree.starts_with("ACME_TREE_") && installation == INSTALLATION);
     assert_eq!(of(&seen, tree), [format!("{tree}={INSTALLATION}")]);
-    assert_eq!(of(&seen, "ACME_TREE_0"), ["ACME_TREE_0=outer"]);
+    assert_eq!(of(&seen, "ACME_TREE_0="), ["ACME_TREE_0=outer"]);
     // The default names are ordinary variables to it.
     for entry in ["PIDWARD_SUBPROCESS=1", "AGENT_NAME=outer", "PIDWARD_NONCE=outer", "PIDWARD_TREE_0=outer"] {
         assert!(seen.iter().any(|seen| seen == entry), "{entry}: {seen:?}");
