@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{Command, OnLastDrop, SpawnErrorKind, Spawner};
+use pidward::{Command, OnLastDrop, Spawner};
 use pidward_tests::{
     announce::Board,
     files::TempDir,
@@ -266,20 +266,16 @@ fn shutdown_beside_other_askers_leaves_no_child() {
     }
 }
 
-/// The asker has gone, the last handle goes, and only then the child is there.
+/// The child is made when its asker has gone, and every handle with it: nobody else looks whether it has ended.
 #[test]
-fn child_that_comes_after_the_last_handle_has_gone_is_reaped() {
-    in_child!(|again| again.limit(SECOND * 600));
-    let guard = NoLeftovers::alone();
-    for _ in 0..rounds(25, 1_000) {
-        let spawner = Spawner::builder().guard(false).build().unwrap();
-        let mut cmd = guard.shell("exit 0");
-        cmd.deadline(Duration::ZERO);
-        // On a busy machine the answer may come before the asker has looked at the clock.
-        let late = (0..100).find_map(|_| spawner.spawn(&cmd).err());
-        assert_eq!(late.map(|e| e.kind()), Some(SpawnErrorKind::Deadline));
-        // Joins the threads, which wait for the child's end.
-        drop(spawner);
-        assert_eq!(proc::all_children(process::id()), [0; 0]);
+fn a_spawn_that_is_given_up_while_it_is_made_does_not_keep_the_last_drop() {
+    in_child!();
+    let _guard = NoLeftovers::alone();
+    let mut cmd = Command::new("/bin/true");
+    cmd.deadline(Duration::ZERO);
+    // One in some ten comes at the very moment.
+    for _ in 0..rounds(200, 2000) {
+        let spawner = Spawner::builder().guard(false).build().expect("a spawner");
+        let _ = spawner.spawn(&cmd);
     }
 }

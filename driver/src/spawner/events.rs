@@ -19,15 +19,15 @@ use super::{
 };
 use crate::say::say;
 
-/// Runs until all handles are gone, and the last child and the last spawner thread have ended.
+/// Runs until all handles are gone and the last child has ended.
 pub(super) fn run(shared: &Shared) {
     if let Err(e) = signal::block(shared.mask) {
         say!(warn, "the events thread cannot block signals: {e}");
     }
     let mut events = Vec::with_capacity(64);
     let mut due = Some(Instant::now());
-    // Ends when the spawner is closed, has no children, and nobody is left who may be making one.
-    while !shared.is_closed() || shared.has_children() || shared.has_threads() {
+    // Ends when the spawner is closed and has no children.
+    while !shared.is_closed() || shared.has_children() {
         let polled = shared.polled();
         if due.is_some_and(|due| due <= Instant::now()) {
             due = tend(shared).and_then(|pause| Instant::now().checked_add(pause));

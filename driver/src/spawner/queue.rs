@@ -194,8 +194,9 @@ impl Queue {
         inner.aside.retain(|(_, other)| !Arc::ptr_eq(other, ask));
     }
 
-    /// The next request whose time has come. Wakes up idle now and then, and when told to.
-    pub(super) fn next(&self, patience: Duration) -> Next {
+    /// The next request whose time has come. Wakes up idle now and then, and when told to; at once when the queue is closed and `done`.
+    /// That is asked under the lock, so no call between it and the wait wakes nobody.
+    pub(super) fn next(&self, patience: Duration, done: impl FnOnce() -> bool) -> Next {
         let mut inner = lock(&self.inner);
         let now = Instant::now();
         if let Some(at) = inner.aside.iter().position(|(when, _)| *when <= now) {
@@ -204,6 +205,9 @@ impl Queue {
         }
         if let Some(ask) = inner.ready.pop_front() {
             return Next::Ask(ask);
+        }
+        if inner.closed && done() {
+            return Next::Idle;
         }
         let until = inner.aside.iter().map(|(when, _)| when.saturating_duration_since(now)).min();
         let wait = until.map_or(patience, |until| until.min(patience));

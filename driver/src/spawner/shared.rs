@@ -254,11 +254,6 @@ impl Shared {
         !lock(&self.children).is_empty()
     }
 
-    /// Whether a spawner thread lives.
-    pub(super) fn has_threads(&self) -> bool {
-        !lock(&self.lanes).is_empty()
-    }
-
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

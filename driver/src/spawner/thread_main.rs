@@ -20,7 +20,7 @@ use pidward_core::{
 };
 
 use super::{
-    entry::{Entry, Maker},
+    entry::{Entry, Maker, POLL_INTERVAL},
     queue::{Ask, Next, Work, lock},
     shared::{Lane, Shared},
 };
@@ -58,17 +58,23 @@ impl SpawnerThread {
         }
         let mut idle_since = Instant::now();
         loop {
-            match self.shared.queue.next(self.shared.config.idle) {
+            let idle = match self.shared.queue.next(self.shared.config.idle, || !self.maker.has_children()) {
                 Next::Ask(ask) => {
                     self.serve(&ask);
                     idle_since = Instant::now();
+                    false
                 }
-                Next::Idle => {
-                    let idle = self.extra && idle_since.elapsed() >= self.shared.config.idle;
-                    if !self.maker.has_children() && (self.shared.queue.is_closed() || idle) {
-                        break;
-                    }
+                Next::Idle => self.extra && idle_since.elapsed() >= self.shared.config.idle,
+            };
+            let closed = self.shared.queue.is_closed();
+            if closed {
+                // The events thread has ended if this one was making its last child then.
+                for entry in self.shared.children() {
+                    self.shared.look(&entry);
                 }
+            }
+            if !self.maker.has_children() && (closed || idle) {
+                break;
             }
         }
     }
@@ -87,6 +93,8 @@ impl SpawnerThread {
             Ok(Outcome::Child(entry)) if self.shared.is_closed() => {
                 end_tree(&entry);
                 entry.detach();
+                // It is as good as gone: whoever joins this thread need not wait for its next look.
+                self.shared.wait(&entry, Instant::now().checked_add(POLL_INTERVAL));
                 Err(SpawnError::shut_down())
             }
             Ok(Outcome::Child(entry)) => Ok(entry),
@@ -141,8 +149,6 @@ impl SpawnerThread {
 impl Drop for SpawnerThread {
     fn drop(&mut self) {
         lock(&self.shared.lanes).retain(|lane| !Arc::ptr_eq(lane, &self.lane));
-        // The events thread stays for the last one.
-        self.shared.wake();
     }
 }
 
