@@ -1,71 +1,98 @@
-//! pidward in a loop of tokio's: the events of all children, and the end of one by its pidfd, each awaited through `AsyncFd`.
+//! Children in a loop of tokio's: their events, and the end of one more, are awaited; no thread waits for them.
 //!
-//! `cargo run -q -p pidward --example tokio`
+//! `cargo run --example tokio`, or with a thread of the receiver's own `cargo run --example tokio -- thread`
 
-use std::{error::Error, time::Duration};
-
-use pidward::{Command, Event, Events, Node, NodeId, Spawner, Transport};
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    time::timeout,
+use std::{
+    env,
+    error::Error,
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Duration,
 };
 
-/// No event takes longer.
-const LIMIT: Duration = Duration::from_secs(60);
+use pidward::{Command, Event, Events, Node, NodeId, Spawner, Stdio, Transport};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    runtime::Builder,
+};
 
-/// The next event; other tasks run meanwhile.
-async fn next(events: &AsyncFd<Events>) -> Result<(NodeId, Event), Box<dyn Error>> {
-    // Ends with an event, or at the limit.
+fn main() -> Result<(), Box<dyn Error>> {
+    let events = Events::new()?;
+    let events = if env::args().any(|arg| arg == "thread") { events.on_thread()? } else { events };
+    // What is awaited are descriptors, so one thread does.
+    Builder::new_current_thread().enable_io().build()?.block_on(talk(events))
+}
+
+/// The descriptor of one of ours, to be awaited.
+fn awaited<T: AsRawFd>(of: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: a receiver and a copy of a pidfd each keep their descriptor, and it stays the same, until they are dropped.
+    let registered = unsafe { AsyncFd::register_with_interest(of, Interest::READABLE) };
+    Ok(registered?)
+}
+
+/// The next event. The descriptor counts as not readable before what there is is taken, until nothing is left: what comes meanwhile makes it
+/// readable again.
+async fn next(events: &AsyncFd<Events>) -> io::Result<(NodeId, Event)> {
+    // Ends with an event.
     loop {
         if let Some(event) = events.get_ref().try_recv() {
             return Ok(event);
         }
-        // Cleared only when there was none: until then it is readable.
-        let mut ready = timeout(LIMIT, events.readable()).await??;
-        if let Some(event) = events.get_ref().try_recv() {
-            return Ok(event);
-        }
-        ready.clear_ready();
+        events.readable().await?.clear_ready();
     }
 }
 
-async fn run() -> Result<(), Box<dyn Error>> {
-    let spawner = Spawner::new()?;
-    // SAFETY: a receiver keeps its descriptor until it is dropped, and always gives the same.
-    let events = unsafe { AsyncFd::register_with_interest(Events::new()?, Interest::READABLE) }?;
+/// Until the process has ended: then its pidfd is readable, and stays so.
+async fn ended(pidfd: OwnedFd) -> io::Result<()> {
+    awaited(pidfd)?.readable().await.map(drop)
+}
 
-    let mut echo = Command::new("cat");
-    echo.channel(Transport::Stdio);
-    let nodes: Vec<_> = (0..3).map(|_| events.get_ref().spawn(&spawner, &echo)).collect::<Result<_, _>>()?;
-    for node in &nodes {
-        node.send(format!("hello, {}", node.id()).as_bytes())?;
+/// A shell that becomes `cat`, which sends back what it gets.
+fn echo(before: &str) -> Command {
+    let mut cmd = Command::new("sh");
+    cmd.args(["-c", &format!("{before} exec cat")]).channel(Transport::Stdio);
+    cmd
+}
+
+async fn talk(events: Events) -> Result<(), Box<dyn Error>> {
+    let spawner = Spawner::builder().grace(Duration::from_millis(200)).build()?;
+    let events = awaited(events)?;
+
+    // Nobody but the pidfd tells of this one.
+    let mut cmd = Command::new("sh");
+    let mut quiet = spawner.spawn(cmd.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()))?;
+    let end = tokio::spawn(ended(quiet.as_fd().try_clone_to_owned()?));
+
+    let mut nodes: Vec<Node> = Vec::new();
+    for before in ["", "", "trap '' TERM;"] {
+        nodes.push(events.get_ref().spawn(&spawner, &echo(before))?);
     }
-    let mut frames = 0;
-    while frames < nodes.len() {
-        if let (id, Event::Frame(frame)) = next(&events).await? {
-            println!("{id}: {}", String::from_utf8_lossy(&frame));
-            frames += 1;
+    nodes.iter().try_for_each(|node| node.send(format!("hello {}", node.id()).as_bytes()))?;
+    let mut left = nodes.len();
+    // Ends with the last exit: each echo is answered by something that ends its sender.
+    while left > 0 {
+        let (id, event) = next(&events).await?;
+        match event {
+            Event::Frame(frame) => {
+                println!("{id}: {}", frame.escape_ascii());
+                match nodes.iter().position(|node| node.id() == id) {
+                    // The end of its input is how it is asked to end.
+                    Some(0) => nodes[0].close(),
+                    // SIGTERM, and after the grace SIGKILL, which the last one needs.
+                    Some(at) => nodes[at].begin_stop(),
+                    None => {}
+                }
+            }
+            Event::Exit { status, cause, rung, .. } => {
+                println!("{id}: {status:?}, {cause:?}, {rung:?}");
+                left -= 1;
+            }
+            other => println!("{id}: {other:?}"),
         }
     }
-    nodes.iter().for_each(Node::begin_stop);
-    let mut exits = 0;
-    while exits < nodes.len() {
-        if let (id, Event::Exit { cause, rung, .. }) = next(&events).await? {
-            println!("{id}: ended, {cause:?} by {rung:?}");
-            exits += 1;
-        }
-    }
 
-    // A child alone needs no receiver: its pidfd becomes readable.
-    let mut sleep = Command::new("sleep");
-    let child = spawner.spawn(sleep.arg("0.1"))?;
-    // SAFETY: so does a child.
-    let mut child = unsafe { AsyncFd::register_with_interest(child, Interest::READABLE) }?;
-    drop(timeout(LIMIT, child.readable()).await??);
-    println!("sleep: {}", child.get_mut().wait()?);
+    drop(quiet.stdin.take());
+    end.await??;
+    println!("by its pidfd: {:?}", quiet.wait()?);
     Ok(())
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run())
 }
