@@ -6,13 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{ChannelLimits, Event, Events, ProtocolErrorKind, SendError, Spawner, Transport};
+use pidward::{ChannelLimits, Events, ProtocolErrorKind, SendError, Spawner, Transport};
 use pidward_tests::{
     channel::{frame, next, print, to_exit, word},
     in_child,
     leftovers::NoLeftovers,
     proc,
-    rounds::rounds,
     seccomp::Filter,
 };
 
@@ -26,48 +25,6 @@ fn count(dir: &str) -> usize {
 fn memory(key: &str) -> u64 {
     let text = proc::status(std::process::id(), key).expect("a line of memory");
     text.trim_end_matches(" kB").trim().parse().expect("KiB")
-}
-
-#[test]
-fn threads_are_as_many_with_200_children_as_with_one() {
-    in_child!(|again| again.limit(Duration::from_secs(600)));
-    let guard = NoLeftovers::alone();
-    let spawner = Spawner::builder().threads(1).build().unwrap();
-    let events = Events::new().unwrap();
-    let before = (count("/proc/self/task"), count("/proc/self/fd"));
-    let many = rounds(200, 2_000);
-    let mut nodes = Vec::new();
-    for n in 0..many {
-        let mut cmd = guard.shell("exec cat <&$PIDWARD_CHANNEL >&$PIDWARD_CHANNEL");
-        nodes.push(events.spawn(&spawner, cmd.channel(Transport::Socket)).unwrap());
-        nodes[n].send(n.to_string().as_bytes()).unwrap();
-    }
-    let mut seen: Vec<u64> = Vec::new();
-    while seen.len() < many {
-        let (id, event) = next(&events);
-        // Numbers are given in order, from 1.
-        assert_eq!(word(&event), format!("frame {}", id.0 - 1));
-        seen.push(id.0);
-    }
-    assert_eq!(count("/proc/self/task"), before.0, "threads");
-    // A pidfd and a socket for each, no more; and the listing itself.
-    assert!(count("/proc/self/fd") <= before.1 + 2 * many + 2, "{}", count("/proc/self/fd") - before.1);
-    println!("{many} children: {} threads, {} KiB", before.0, memory("VmRSS"));
-    nodes.iter().for_each(pidward::Node::close);
-    let mut exits = 0;
-    while exits < many {
-        match next(&events).1 {
-            Event::Closed => {}
-            Event::Exit { status, .. } => {
-                assert!(status.unwrap().success());
-                exits += 1;
-            }
-            event => panic!("{event:?}"),
-        }
-    }
-    drop(nodes);
-    // The spawner's own threads open one now and then.
-    proc::eventually("all descriptors are closed", || count("/proc/self/fd") <= before.1);
 }
 
 #[test]
