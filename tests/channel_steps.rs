@@ -58,9 +58,8 @@ impl Stand {
         let mut commands = Vec::new();
         for transport in [Transport::Socket, Transport::Stdio, Transport::Lines] {
             for ready in [Ready::Fd(7), Ready::Notify] {
-                // Ends with its channel.
-                let fd = if transport == Transport::Socket { "$PIDWARD_CHANNEL" } else { "0" };
-                let mut cmd = self.guard.shell(&format!("exec cat <&{fd} >/dev/null"));
+                // It does not end by itself, nor with its channel.
+                let mut cmd = self.guard.shell("exec sleep 1000");
                 cmd.channel(transport).stderr_events(true).ready(ready, LIMIT);
                 commands.push(cmd);
             }
@@ -72,8 +71,8 @@ impl Stand {
         self.events.spawn(&self.spawner, cmd)
     }
 
-    fn run_out(&self, node: Node) {
-        node.close();
+    fn run_out(&self, mut node: Node) {
+        node.child().kill().unwrap();
         to_exit(&self.events);
     }
 
