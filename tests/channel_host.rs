@@ -2,16 +2,17 @@
 
 use std::{
     fs,
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     time::{Duration, Instant},
 };
 
-use pidward::{ChannelLimits, Events, ProtocolErrorKind, SendError, Spawner, Transport};
+use pidward::{ChannelLimits, Events, ProtocolErrorKind, Ready, SendError, Spawner, Transport};
 use pidward_tests::{
-    channel::{frame, next, print, to_exit, word},
+    channel::{LIMIT, frame, next, print, to_exit, word},
     in_child,
     leftovers::NoLeftovers,
     proc,
+    pty::Pty,
     seccomp::Filter,
 };
 
@@ -87,6 +88,43 @@ fn flags_of_ours_do_not_show_on_the_childs_side() {
         );
     }
     assert_eq!(own(), before);
+}
+
+/// Nor on a terminal that it gets, whose flags everybody has who has it open: a shell with one that does not block ends.
+#[test]
+fn flags_of_ours_show_neither_on_a_terminal_nor_on_the_other_pipes() {
+    let guard = NoLeftovers::new();
+    let (spawner, events) = (Spawner::new().unwrap(), Events::new().unwrap());
+    let pty = Pty::open().unwrap();
+    let terminal =
+        fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(pty.slave());
+    let terminal = terminal.unwrap();
+    // SAFETY: takes numbers only.
+    let own = || unsafe { libc::fcntl(terminal.as_raw_fd(), libc::F_GETFL) };
+    let before = own();
+    for transport in TRANSPORTS {
+        let number = if transport == Transport::Socket { 3 } else { 1 };
+        let script = format!(
+            "echo >&7; for fd in 0 {number} 2 7 8; do while read -r key value; do test $key != flags: || echo $value >&2; done </proc/$$/fdinfo/$fd; done"
+        );
+        let mut cmd = guard.shell(&script);
+        cmd.channel(transport)
+            .stderr_events(true)
+            .ready(Ready::Fd(7), LIMIT)
+            .pass_fd(terminal.try_clone().unwrap(), 8);
+        if transport == Transport::Socket {
+            cmd.stdin(terminal.try_clone().unwrap());
+        }
+        let _node = events.spawn(&spawner, &cmd).unwrap();
+        let words = to_exit(&events);
+        let flags =
+            words.iter().filter_map(|word| i32::from_str_radix(word.strip_prefix("stderr ")?, 8).ok());
+        let flags: Vec<i32> = flags.collect();
+        assert_eq!(flags.len(), 5, "{words:?}");
+        assert!(flags.iter().all(|flags| flags & libc::O_NONBLOCK == 0), "{transport:?} {flags:?}");
+        assert!(words.contains(&"ready".to_string()), "{words:?}");
+        assert_eq!(own(), before);
+    }
 }
 
 #[test]
