@@ -2,15 +2,25 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
-use pidward::{Cause, Event, Events, OnLastDrop, Ready, Rung, SendError, Signal, Spawner, Stdio, Transport};
+use pidward::{
+    Cause, Command, Event, Events, Node, OnLastDrop, Ready, Rung, SendError, Signal, Spawner, Stdio,
+    Transport,
+};
 use pidward_tests::{
+    announce::{Board, say},
     channel::{LIMIT, exit_of, next, print, word, zeros},
+    files::TempDir,
     fixture,
     leftovers::NoLeftovers,
-    proc,
+    os, proc,
+    rounds::rounds,
+    this_test,
 };
 
 fn spawner() -> Spawner {
@@ -89,7 +99,7 @@ fn receiver_that_goes_stops_its_children_with_their_trees() {
         }
         drop(events);
         let status = nodes[0].child().wait().unwrap();
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+        assert_eq!(status.signal(), Some(15));
         proc::eventually("nobody is left", || guard.left().is_empty());
         // Whoever has the node hears of it.
         proc::eventually("nothing is sent any more", || nodes[0].send(b"x") == Err(SendError::Closed));
@@ -137,4 +147,86 @@ fn channel_that_broke_is_of_no_concern_once_the_child_has_ended() {
     assert_eq!(word(&next(&events).1), "protocol Cut");
     assert_eq!(exit_of(&events), (Cause::Itself, None, None));
     assert_eq!(guard.end_all().len(), 1, "the grandchild was not to be ended");
+}
+
+/// Set where this test's program is the supervisor, to where it says that frames go to and fro.
+const BOARD: &str = "PIDWARD_TEST_BOARD";
+
+/// Children that are deaf to SIGTERM, and see the end of their input.
+fn deaf(guard: bool, before: &str, on_thread: bool) -> (Spawner, Events, Vec<Node>) {
+    let spawner = Spawner::builder().guard(guard).grace(Duration::from_millis(300)).build().unwrap();
+    let events = Events::new().unwrap();
+    let events = if on_thread { events.on_thread().unwrap() } else { events };
+    let mut nodes = Vec::new();
+    for transport in [Transport::Stdio, Transport::Socket, Transport::Stdio, Transport::Socket] {
+        let ends = if transport == Transport::Socket { "<&3 >&3" } else { "" };
+        let mut cmd = Command::new("/bin/sh");
+        cmd.args(["-c", &format!("trap '' TERM; {before} exec cat {ends}")]).channel(transport);
+        nodes.push(events.spawn(&spawner, &cmd).unwrap());
+    }
+    (spawner, events, nodes)
+}
+
+/// Frames go to and fro until it is killed; each child has one of its own that holds the channel.
+fn talk(board: &Path, on_thread: bool) -> ! {
+    let (_spawner, events, nodes) = deaf(true, "sleep 1000 &", on_thread);
+    for round in 0_u32.. {
+        for node in &nodes {
+            // What is not taken now is written later.
+            let _ = node.send(&[0; 60_000]);
+        }
+        let (_, event) = next(&events);
+        assert!(matches!(event, Event::Frame(_)), "{event:?}");
+        if round == 20 {
+            say(board, "ready");
+        }
+    }
+    unreachable!("it is killed before that")
+}
+
+#[test]
+fn supervisor_killed_while_frames_go_to_and_fro_leaves_nobody() {
+    let test = this_test!();
+    if let Some(board) = std::env::var_os(BOARD) {
+        let on_thread = board.as_encoded_bytes().ends_with(b"1");
+        talk(Path::new(&board), on_thread);
+    }
+    let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+    for round in 0..rounds(4, 40) {
+        let board = Board::at(dir.at(format!("board {round} {}", round % 2)));
+        let mut cmd = guard.command(std::env::current_exe().unwrap());
+        cmd.args(["--exact", &test, "--nocapture"])
+            .env(BOARD, board.path())
+            .stdout(std::process::Stdio::null());
+        let mut supervisor = cmd.spawn().unwrap();
+        board.wait_for("ready");
+        assert!(guard.left().len() > 8, "it and its children, with their own");
+        thread::sleep(Duration::from_millis(round as u64 % 10));
+        supervisor.kill().unwrap();
+        assert_eq!(supervisor.wait().unwrap().signal(), Some(libc::SIGKILL));
+        proc::eventually("nobody is left", || guard.left().is_empty());
+    }
+}
+
+/// Nobody but the channel tells them: each other's ends and their own of the supervisor's side are not theirs.
+#[test]
+fn supervisor_killed_before_the_first_frame_ends_the_channel() {
+    let test = this_test!();
+    if let Some(board) = std::env::var_os(BOARD) {
+        let _all = deaf(false, "", false);
+        say(Path::new(&board), "ready");
+        os::sleep_for_ever();
+    }
+    let (guard, dir) = (NoLeftovers::new(), TempDir::new());
+    let board = Board::at(dir.at("board"));
+    let mut cmd = guard.command(std::env::current_exe().unwrap());
+    cmd.args(["--exact", &test, "--nocapture"]).env(BOARD, board.path()).stdout(std::process::Stdio::null());
+    let mut supervisor = cmd.spawn().unwrap();
+    board.wait_for("ready");
+    // As `cat` they are deaf.
+    let cats = || guard.left().into_iter().filter(|pid| proc::cmdline(*pid) == "cat").count();
+    proc::eventually("each is there", || cats() == 4);
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    proc::eventually("each has read the end", || guard.left().is_empty());
 }
