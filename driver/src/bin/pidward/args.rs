@@ -180,6 +180,11 @@ fn run() -> Command {
                 "N",
                 "The program is ready when it writes a newline to this descriptor; NOTIFY_SOCKET is told",
             ),
+            value(
+                "restart",
+                "WHEN",
+                "Whether the program is started again: no, or on-failure: after 500 ms, then longer, until it has failed too often",
+            ),
             value("timeout", "DURATION", "Stops the program after this long"),
             value("outer", "PID", "").hide(true),
             log(),

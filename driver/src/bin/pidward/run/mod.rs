@@ -6,7 +6,7 @@
 use std::{ffi::OsString, fs, io::ErrorKind, os::fd::OwnedFd, path::Path, process::ExitStatus};
 
 use clap::ArgMatches;
-use pidward::{CgroupPlace, Command, SpawnError, SpawnErrorKind, Spawner, Stdio};
+use pidward::{CgroupPlace, Command, Registry, SpawnError, SpawnErrorKind, Spawner, Stdio};
 use pidward_core::signal::{self, SignalFd};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
@@ -16,6 +16,7 @@ mod orphans;
 mod outer;
 mod ready;
 mod record;
+mod restart;
 mod supervise;
 mod terminal;
 mod users;
@@ -23,8 +24,7 @@ mod users;
 use crate::{environ, fault::Fault, registries};
 use options::Options;
 use outer::Part;
-use ready::Readiness;
-use supervise::Supervision;
+use supervise::Around;
 use terminal::Terminal;
 
 /// The exit code where a stop leaves somebody behind.
@@ -49,45 +49,11 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     };
     let (registry, optional) = record::open(&options)?;
     orphans::adopt();
-    let mut terminal = Terminal::find();
-    let mut command = options.command();
-    for (fd, number) in passed {
-        command.pass_fd(fd, number);
-    }
-    let readiness = Readiness::of(options.ready_fd, &mut command)?;
-    if let Some(fd) = terminal.as_mut().and_then(Terminal::hand_over_at_start) {
-        command.foreground(fd);
-    }
-    let mut spawner = Spawner::builder()
-        .grace(options.grace)
-        .guard(options.guard)
-        .cgroup(options.cgroup.clone())
-        .registry_optional(optional);
-    if let Some(registry) = registry {
-        spawner = spawner.registry(registry);
-    }
-    let spawner = spawner.build().map_err(|e| match (&options.cgroup, e.kind()) {
-        (CgroupPlace::At(path), ErrorKind::InvalidInput) => {
-            let expected = format!("a cgroup v2 group to make leaves in: {e}");
-            Fault::run(environ::invalid(path.as_os_str(), "--cgroup", &expected))
-        }
-        _ => Fault::run(format!("the spawner cannot start: {e}")),
-    })?;
+    let spawner = spawner(&options, registry, optional)?;
     // The C library lets go of the two signals it keeps for itself (32 and 33) where it starts a thread.
     block()?;
-    let child = match spawner.spawn(&command) {
-        Ok(child) => child,
-        Err(error) => {
-            // It may have been handed over before the exec failed.
-            if let Some(terminal) = &mut terminal {
-                terminal.finish();
-            }
-            return Err(not_started(&error));
-        }
-    };
-    // Its descriptors are the child's from here on.
-    drop(command);
-    let code = Supervision::new(child, (signals, outer), (terminal, readiness), &options).run()?;
+    let around = Around { signals, outer, terminal: Terminal::find() };
+    let code = restart::supervise(&spawner, passed, around, &options)?;
     if code == SURVIVED {
         // Another stop would come to the same.
         std::mem::forget(spawner);
@@ -97,6 +63,24 @@ pub(crate) fn main(matches: &ArgMatches) -> Result<u8, Fault> {
     let report = spawner.shutdown(options.grace);
     let survived = supervise::tell_survivors(&report) | !orphans::stop(options.grace);
     Ok(if survived { SURVIVED } else { code })
+}
+
+fn spawner(options: &Options, registry: Option<Registry>, optional: bool) -> Result<Spawner, Fault> {
+    let mut spawner = Spawner::builder()
+        .grace(options.grace)
+        .guard(options.guard)
+        .cgroup(options.cgroup.clone())
+        .registry_optional(optional);
+    if let Some(registry) = registry {
+        spawner = spawner.registry(registry);
+    }
+    spawner.build().map_err(|e| match (&options.cgroup, e.kind()) {
+        (CgroupPlace::At(path), ErrorKind::InvalidInput) => {
+            let expected = format!("a cgroup v2 group to make leaves in: {e}");
+            Fault::run(environ::invalid(path.as_os_str(), "--cgroup", &expected))
+        }
+        _ => Fault::run(format!("the spawner cannot start: {e}")),
+    })
 }
 
 fn block() -> Result<(), Fault> {

@@ -40,6 +40,8 @@ pub(super) struct Options {
     pub(super) memory: Option<u64>,
     pub(super) pids: Option<u64>,
     pub(super) timeout: Option<Duration>,
+    /// It is started again when it has failed.
+    pub(super) restart: bool,
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
 }
@@ -75,6 +77,7 @@ impl Options {
             memory: one("memory").map(|value| size(value, "--memory")).transpose()?,
             pids: one("pids").map(|value| count(value)).transpose()?,
             timeout: one("timeout").map(|value| duration(value, "--timeout")).transpose()?,
+            restart: one("restart").map_or(Ok(false), |when| is_on_failure(when))?,
             args: words.collect(),
             program,
         })
@@ -91,6 +94,14 @@ fn is_null(value: &OsStr) -> Result<bool, String> {
         Some("inherit") => Ok(false),
         Some("null") => Ok(true),
         _ => Err(invalid(value, "--stdin", "inherit or null")),
+    }
+}
+
+fn is_on_failure(value: &OsStr) -> Result<bool, String> {
+    match value.to_str() {
+        Some("no") => Ok(false),
+        Some("on-failure") => Ok(true),
+        _ => Err(invalid(value, "--restart", "no or on-failure")),
     }
 }
 

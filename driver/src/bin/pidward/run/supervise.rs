@@ -20,6 +20,22 @@ use crate::{fault::Fault, output};
 /// How far apart the two ways of one signal are at most.
 const TWICE: Duration = Duration::from_secs(1);
 
+/// What outlives one run of the program.
+pub(super) struct Around {
+    pub(super) signals: SignalFd,
+    /// Readable when the outer pidward has ended.
+    pub(super) outer: Option<OwnedFd>,
+    pub(super) terminal: Option<Terminal>,
+}
+
+/// How one run of the program has ended.
+pub(super) struct End {
+    pub(super) code: u8,
+    /// By itself, and not well.
+    pub(super) failed: bool,
+    pub(super) around: Around,
+}
+
 pub(super) struct Supervision {
     pub(super) child: Child,
     pub(super) terminal: Option<Terminal>,
@@ -31,6 +47,8 @@ pub(super) struct Supervision {
     readiness: Readiness,
     /// Readable when the outer pidward has ended.
     outer: Option<OwnedFd>,
+    /// Somebody wants it to end, or its time was over: how it ends is no failure.
+    told: bool,
     /// The last of each signal: when, and whether the outer one passed it on.
     last: HashMap<Signal, (Instant, bool)>,
     grace: Duration,
@@ -53,11 +71,12 @@ pub(super) struct Supervision {
 impl Supervision {
     pub(super) fn new(
         child: Child,
-        (signals, outer): (SignalFd, Option<OwnedFd>),
-        (terminal, readiness): (Option<Terminal>, Readiness),
+        readiness: Readiness,
+        around: Around,
         options: &Options,
+        timeout: Option<Instant>,
     ) -> Supervision {
-        let timeout = options.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        let Around { signals, outer, terminal } = around;
         Supervision {
             child,
             terminal,
@@ -66,6 +85,7 @@ impl Supervision {
             signals,
             readiness,
             outer,
+            told: false,
             last: HashMap::new(),
             grace: options.grace,
             ended: false,
@@ -80,8 +100,8 @@ impl Supervision {
         }
     }
 
-    /// To the end of the group. Gives the exit code.
-    pub(super) fn run(mut self) -> Result<u8, Fault> {
+    /// To the end of the group.
+    pub(super) fn run(mut self) -> Result<End, Fault> {
         // Ends with the group: the program ends by itself or is stopped, and a stop always ends.
         let report = loop {
             if let Some(report) = self.step() {
@@ -94,7 +114,10 @@ impl Supervision {
             }
         };
         self.give_back();
-        self.code(&report)
+        let code = self.code(&report)?;
+        let failed = !self.told && code != 0 && code != super::SURVIVED;
+        let Supervision { signals, outer, terminal, .. } = self;
+        Ok(End { code, failed, around: Around { signals, outer, terminal } })
     }
 
     fn give_back(&mut self) {
@@ -114,7 +137,7 @@ impl Supervision {
         let now = Instant::now();
         let late = self.timeout.is_some_and(|timeout| timeout <= now);
         if late && !self.ended {
-            self.timed_out = true;
+            (self.timed_out, self.told) = (true, true);
         }
         if late || self.ended || self.patience.is_some_and(|patience| patience <= now) {
             (self.timeout, self.patience) = (None, None);
@@ -178,7 +201,7 @@ impl Supervision {
         drop(fds);
         if self.outer.as_ref().is_some_and(|outer| has_ended(outer.as_fd()) == Ok(true)) {
             log::warn!("whoever started the program was killed: it is stopped");
-            self.outer = None;
+            (self.outer, self.told) = (None, true);
             self.begin_stop();
         }
         if closed {
@@ -238,6 +261,7 @@ impl Supervision {
     /// Somebody wants the program to end, by SIGTERM or in this way. The second time there is no grace.
     fn ask(&mut self, way: Option<Signal>) {
         self.asked += 1;
+        self.told = true;
         match way {
             // The ladder begins with SIGTERM.
             None => self.begin_stop(),
@@ -256,6 +280,7 @@ impl Supervision {
 
     fn hang_up(&mut self) {
         if !self.ignores_hangup {
+            self.told = true;
             self.pass(Signal::HUP);
             // A stopped program acts on it only when it goes on.
             self.pass(Signal::CONT);
@@ -269,7 +294,7 @@ impl Supervision {
         }
     }
 
-    fn code(mut self, report: &StopReport) -> Result<u8, Fault> {
+    fn code(&mut self, report: &StopReport) -> Result<u8, Fault> {
         if let Some(killed @ 1..) = self.child.cgroup().and_then(|leaf| leaf.oom_kills()) {
             output::complain(&format!("out of memory: the kernel ended {killed} of the program's processes"));
         }
