@@ -168,6 +168,13 @@ fn nothing_but_pongs_follows_a_result() {
 }
 
 #[test]
+fn whoever_waits_for_input_is_woken_by_the_result_of_another_thread() {
+    let stage = Stage::new();
+    let _agent = stage.start("aside", "");
+    assert_eq!(stage.to_exit(), ["ready", "result \"aside\"", "closed", "exit 0"]);
+}
+
+#[test]
 fn types_of_the_callers_own_pass_both_ways_byte_for_byte() {
     let stage = Stage::new();
     let agent = stage.start("echo", "");

@@ -245,9 +245,8 @@ impl Agent {
             return Err(Refused::Ended);
         }
         let sent = self.shared.wire.send(&self.shared, &message.to_bytes());
-        if sent == Err(Refused::TooLarge) {
-            self.shared.change(|state| state.ended = false);
-        }
+        // Also wakes a thread that waits for input.
+        self.shared.change(|state| state.ended = sent != Err(Refused::TooLarge));
         sent
     }
 

@@ -5,7 +5,7 @@
 //! - `digest`: the length of its task; `much N`: so many large events before it takes as many inputs;
 //! - `echo`: sends back what it does not know; `apart`: lets go of the agent, and ends with 3 after 6 s;
 //! - `below`: what others see of it who are started as it was; `show`: what its Debug shows; `last`: a result, then
-//!   more, and it ends with its standard input.
+//!   more, and it ends with its standard input; `aside`: waits for input, and another thread has the result.
 
 use std::{
     io::Read,
@@ -90,6 +90,18 @@ fn last(agent: &Agent) -> Result<(), Refused> {
     Ok(())
 }
 
+fn aside(agent: &Agent) -> Result<(), Refused> {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            // By then the first thread waits.
+            thread::sleep(Duration::from_millis(200));
+            agent.result("aside")
+        });
+        assert_eq!(agent.next(None), Err(Refused::Ended));
+        other.join().expect("no panic")
+    })
+}
+
 fn work(agent: Agent) -> Result<(), Refused> {
     let role = agent.payload().role.clone();
     if role != "below" {
@@ -104,6 +116,7 @@ fn work(agent: Agent) -> Result<(), Refused> {
         "much" => much(&agent),
         "below" => below(&agent),
         "last" => last(&agent),
+        "aside" => aside(&agent),
         "show" => agent.result(format!("{agent:?} {:?}", agent.next(Some(Duration::from_secs(30))))),
         "echo" => match agent.next(None)? {
             Some(Input::Unknown(message)) => {
