@@ -1,4 +1,4 @@
-//! The command `pidward`, built once for all tests of a run, and what a run of it gave.
+//! The command `pidward` and the library's examples, built once for all tests of a run, and what a run of it gave.
 
 use std::{
     ffi::OsStr,
@@ -12,24 +12,34 @@ use crate::{leftovers::NoLeftovers, os, proc};
 /// The path of the program. Cargo builds no other package's programs for a test, so the first call does.
 pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let own = std::env::current_exe().expect("the path of the test binary");
-        let place = own.ancestors().nth(2).expect("target/<profile>/deps/<test>");
-        let target = place.parent().expect("the target directory");
-        let profile = match place.file_name().and_then(OsStr::to_str) {
-            Some("debug") | None => "dev",
-            Some(name) => name,
-        };
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "-q", "-p", "pidward", "--bin", "pidward", "--features", "cli"])
-            .args(["--profile", profile, "--target-dir"])
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .expect("cargo");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        place.join("pidward")
-    })
+    PATH.get_or_init(|| build(&["--bin", "pidward"]).join("pidward"))
+}
+
+/// The path of an example of the library, built the same way.
+pub fn example(name: &str) -> PathBuf {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| build(&["--examples"]).join("examples")).join(name)
+}
+
+/// Where they are.
+fn build(what: &[&str]) -> PathBuf {
+    let own = std::env::current_exe().expect("the path of the test binary");
+    let place = own.ancestors().nth(2).expect("target/<profile>/deps/<test>");
+    let target = place.parent().expect("the target directory");
+    let profile = match place.file_name().and_then(OsStr::to_str) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "-q", "-p", "pidward", "--features", "cli", "--profile", profile])
+        .args(what)
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    place.to_path_buf()
 }
 
 /// Where runs write themselves down: those that a test kills leave their records, and not among those of the machine.
