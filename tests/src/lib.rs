@@ -20,6 +20,7 @@ pub mod frozen;
 pub mod hung;
 pub mod launch;
 pub mod leftovers;
+pub mod mcp;
 pub mod notices;
 pub mod os;
 pub mod place;
