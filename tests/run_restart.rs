@@ -67,7 +67,7 @@ fn whoever_wants_an_end_has_it_in_a_run_and_between_two() {
     let dir = TempDir::new();
     // It ends with a failure because it was told to end.
     for signal in [libc::SIGTERM, libc::SIGINT] {
-        let log = dir.at(&format!("told{signal}"));
+        let log = dir.at(format!("told{signal}"));
         let mut child =
             turns(&guard, &[], &log, "trap 'exit 9' TERM INT; sleep 1000 & wait").spawn().unwrap();
         proc::eventually("it runs", || count(&log) == 1);
@@ -100,8 +100,8 @@ fn time_is_that_of_all_runs_and_descriptors_are_there_in_each() {
     // One that is passed is the same in every run.
     let seen = dir.at("seen");
     let log = dir.at("passed");
-    let script = format!("echo $n >&7; [ $n = 1 ] && exit 3; exit 0");
-    let inner = turns(&guard, &["--pass-fd", "7"], &log, &script);
+    let script = "echo $n >&7; [ $n = 1 ] && exit 3; exit 0";
+    let inner = turns(&guard, &["--pass-fd", "7"], &log, script);
     let mut shell = guard.command("sh");
     shell.args(["-c", &format!("exec 7>{}; exec \"$@\"", seen.display()), "sh"]);
     shell.arg(inner.get_program()).args(inner.get_args());
