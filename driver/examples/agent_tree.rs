@@ -5,15 +5,14 @@
 //! `cargo run --features json --example agent_tree`
 
 use std::{
-    env,
     error::Error,
     thread,
     time::{Duration, Instant},
 };
 
 use pidward::{
-    AgentMsg, Command, ControlMsg, Event, Events, Identity, NodeId, Signal, SpawnPayload, Spawner, Subagent,
-    Verdict,
+    AgentMsg, Command, ControlMsg, Event, Events, Identity, NodeId, ServiceName, Signal, SpawnPayload,
+    Spawner, Subagent, Verdict,
     agent::{self, Agent, AgentError, Input, Refused},
     message::{Map, Value},
 };
@@ -40,8 +39,9 @@ fn main() -> Result<(), Failure> {
 
 /// Starts the agent of the next depth: this program once more.
 fn start(depth: u32, events: &Events, spawner: &Spawner) -> Result<Subagent, Failure> {
-    let mut cmd = Command::new(env::current_exe()?);
-    let mut payload = SpawnPayload::new("level", "");
+    let role: ServiceName = "level".parse()?;
+    let mut cmd = Command::this_program(&role)?;
+    let mut payload = SpawnPayload::new(role.as_str(), "");
     payload.depth = depth;
     Ok(Subagent::spawn(&mut cmd, &payload, NodeId(1), events, spawner)?)
 }

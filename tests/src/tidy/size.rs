@@ -6,12 +6,12 @@ use super::{Files, code_lines, functions, mask};
 type Budget = (&'static str, &'static [&'static str], &'static [&'static str], usize);
 
 const BUDGETS: [Budget; 5] = [
-    ("core", &["core/src/"], &[], 5_600),
+    ("core", &["core/src/"], &[], 5_319),
     (
         "driver without the command and other systems",
         &["driver/src/"],
         &["driver/src/bin/", "driver/src/cli/", "driver/src/main.rs", "driver/src/other/"],
-        11_000,
+        10_084,
     ),
     ("the driver on other systems", &["driver/src/other/"], &[], 1_000),
     (
