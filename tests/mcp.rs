@@ -22,7 +22,9 @@ use pidward_tests::{
 use serde_json::{Value, json};
 
 /// For all rounds of a test.
-const LONG: Duration = Duration::from_secs(3600);
+fn limit() -> Duration {
+    Duration::from_secs(60 * rounds(5, 60) as u64)
+}
 
 fn place() -> &'static Path {
     env!("CARGO_TARGET_TMPDIR").as_ref()
@@ -100,7 +102,7 @@ macro_rules! cycles {
         fn $test() {
             let servers = mcp::$language(place());
             need!(servers.is_some(), $reason);
-            in_child!(|again| again.limit(LONG));
+            in_child!(|again| again.limit(limit()));
             cycles(&servers.expect("some")[$which]);
         }
     )*};
@@ -170,7 +172,7 @@ fn host_that_is_killed_in_the_middle_leaves_nobody() {
     let (python, node) = (mcp::python(place()), mcp::node(place()));
     need!(python.is_some(), "needs-mcp-python");
     need!(node.is_some(), "needs-mcp-node");
-    in_child!(|again| again.limit(LONG));
+    in_child!(|again| again.limit(limit()));
     let servers = [python, node].map(|servers| servers.expect("some")).concat();
     let guard = NoLeftovers::alone();
     let moments = [(": pid ", 5), (": server ", 1), (": tools: ", 1)];

@@ -77,7 +77,14 @@ pub fn node(dir: &Path) -> Option<[Server; 2]> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     let home = HOME.get_or_init(|| {
         installed(&dir.join("mcp-node"), |home| {
-            let quiet = ["install", "--silent", "--no-audit", "--no-fund", "--prefix"];
+            let quiet = [
+                "install",
+                "--silent",
+                "--no-audit",
+                "--no-fund",
+                "--fetch-retry-mintimeout=1000",
+                "--prefix",
+            ];
             let there = |package: &str| home.join("node_modules").join(package).is_dir();
             runs(bounded("npm").args(quiet).arg(home).arg(NODE).envs(npm(home)))
                 && there("@modelcontextprotocol/server-everything")
