@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pidward::{Cause, Event, Events, Liveness, OnFault, Spawner, Transport};
+use pidward::{Cause, Event, Events, Liveness, OnFault, Ready, Spawner, Transport};
 use pidward_tests::{
-    channel::{exit_of, frame, next, print, to_exit, word},
+    channel::{LIMIT, exit_of, frame, next, print, to_exit, word},
     in_child,
     leftovers::NoLeftovers,
     proc,
@@ -137,4 +137,17 @@ fn two_receivers_share_the_events() {
         (receive(), other.join().unwrap())
     });
     assert_eq!(one + two, count);
+}
+
+#[test]
+fn panic_of_a_function_that_is_asked_about_frames_ends_nothing() {
+    let guard = NoLeftovers::new();
+    let spawner = Spawner::new().unwrap();
+    for events in [Events::new().unwrap(), threaded()] {
+        let mut cmd = guard.shell(&format!("exec >&$PIDWARD_CHANNEL; {}; exit 7", print(&frame(b"one"))));
+        cmd.channel(Transport::Socket).ready(Ready::Frame(|_| panic!("on purpose")), LIMIT);
+        cmd.liveness(Liveness::new().ping("ping", |_| panic!("on purpose")));
+        let _node = events.spawn(&spawner, &cmd).unwrap();
+        assert_eq!(to_exit(&events), ["frame one", "closed", "failed Ended", "exit 7"]);
+    }
 }

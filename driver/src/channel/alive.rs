@@ -8,6 +8,7 @@ use std::{
 use pidward_core::liveness::{Signs, Verdict, Windows};
 
 use super::{hub::Hub, out::Link};
+use crate::say::say;
 
 /// How it is told that a child still works, for [`Command::liveness`](crate::Command::liveness). The table of verdicts stands at
 /// [`Health`](crate::Health).
@@ -70,6 +71,14 @@ impl Liveness {
     }
 }
 
+/// What a function of the program says of a frame. A panic there is no, and ends neither the receiver nor its thread.
+pub(super) fn holds(says: fn(&[u8]) -> bool, frame: &[u8]) -> bool {
+    std::panic::catch_unwind(|| says(frame)).unwrap_or_else(|_| {
+        say!(error, "a function that is to tell what a frame is has panicked");
+        false
+    })
+}
+
 /// The signs of one child.
 #[derive(Debug)]
 pub(super) struct Alive {
@@ -91,7 +100,7 @@ impl Alive {
     /// A frame has come. Whether it is a pong.
     pub(super) fn frame(&mut self, frame: &[u8]) -> bool {
         let now = self.began.elapsed();
-        let is_pong = self.terms.ping.as_ref().is_some_and(|ping| (ping.is_pong)(frame));
+        let is_pong = self.terms.ping.as_ref().is_some_and(|ping| holds(ping.is_pong, frame));
         if is_pong {
             self.signs.pong(now);
         } else {

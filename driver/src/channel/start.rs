@@ -22,6 +22,7 @@ use rustix::{
 };
 
 use super::{
+    alive::holds,
     event::Event,
     hub::{Hub, Work, is_later},
     slot::Slot,
@@ -163,7 +164,7 @@ impl Start {
 
     /// Whether this frame says it.
     pub(super) fn is_said_by(&self, frame: &[u8]) -> bool {
-        matches!(self.by, Ready::Frame(says) if says(frame))
+        matches!(self.by, Ready::Frame(says) if holds(says, frame))
     }
 
     /// The port, if it is time to look at it.
