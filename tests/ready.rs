@@ -81,6 +81,14 @@ fn message_to_the_notify_socket_says_it() {
     assert_eq!(next_word(&events), "ready");
     drop(node.child().stdin.take());
     assert_eq!(exit_of(&events), (Cause::Itself, None, None));
+    // The last of several words before the end.
+    for round in 0..30 {
+        let mut cmd = program(&guard, notify, &["STATUS=1", "STATUS=2", "STATUS=3", "STATUS=4", "READY=1"]);
+        cmd.stdin(Stdio::null()).ready(Ready::Notify, LIMIT);
+        let _node = events.spawn(&spawner, &cmd).unwrap();
+        assert_eq!(next_word(&events), "ready", "round {round}");
+        assert_eq!(exit_of(&events), (Cause::Itself, None, None));
+    }
     // A grandchild says it, and has ended by the time it is read.
     let mut cmd = guard.shell(&format!("{} READY=1 </dev/null; read line", notify.display()));
     let mut node = events.spawn(&spawner, cmd.stdin(Stdio::piped()).ready(Ready::Notify, LIMIT)).unwrap();

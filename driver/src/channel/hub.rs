@@ -166,7 +166,7 @@ impl State {
             END => slot.end(hub, &mut self.work),
             IN => slot.input(hub, flags, &mut self.work),
             OUT => slot.output(hub),
-            EAR => slot.hear(hub, &mut self.work),
+            EAR => drop(slot.hear(hub, &mut self.work)),
             _ => slot.read_stderr(hub, &mut self.work),
         }
         self.after(hub, key / KINDS);

@@ -25,7 +25,7 @@ use super::{
     out::Link,
     reader::Reader,
     settings::{ChannelLimits, OnFault},
-    start::{Ear, Start, StartFailure},
+    start::{Ear, Start},
 };
 use crate::{
     reaper::NodeId,
@@ -251,10 +251,7 @@ impl Slot {
         self.alive = None;
         self.drain_stderr(hub, work);
         self.drain(hub, work);
-        // Its last word may be that it is ready.
-        self.hear(hub, work);
-        self.close_ear(hub);
-        self.fail_to_start(work, StartFailure::Ended);
+        self.hear_the_last(hub, work);
     }
 
     /// When it is to be looked at, whatever happens.

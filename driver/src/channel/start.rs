@@ -136,6 +136,9 @@ pub(super) struct Start {
 /// How long after it was closed the child's end may show.
 const CLOSED: Duration = Duration::from_millis(100);
 
+/// So many messages may wait to be read when a child has ended: the kernel keeps 10 as a rule, 512 at most here and there.
+const LAST_WORDS: usize = 1024;
+
 /// The first pause between two looks at a port, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
@@ -184,6 +187,8 @@ impl Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Ready,
+    /// Something else.
+    Other,
     Nothing,
     /// Nothing will come any more.
     End,
@@ -204,7 +209,7 @@ impl Ear {
                 match n {
                     0 => Heard::End,
                     _ if heard.contains(&b'\n') => Heard::Ready,
-                    _ => Heard::Nothing,
+                    _ => Heard::Other,
                 }
             }),
             Ear::Notify(fd, users) => message(fd, users, space),
@@ -227,21 +232,36 @@ fn message(fd: &OwnedFd, users: &[u32; 3], space: &mut [u8]) -> io::Result<Heard
     );
     let heard = space.get(..got.bytes).unwrap_or_default();
     let is_said = heard.split(|byte| *byte == b'\n').any(|line| line == b"READY=1");
-    Ok(if is_said && is_of_them { Heard::Ready } else { Heard::Nothing })
+    Ok(if is_said && is_of_them { Heard::Ready } else { Heard::Other })
 }
 
 impl Slot {
     /// It says whether it is ready, or something else of which nothing is made.
-    pub(super) fn hear(&mut self, hub: &Hub, work: &mut Work) {
-        let Some(ear) = &self.ear else { return };
-        match ear.hear(&mut work.chunk) {
+    /// Whether there may be more.
+    pub(super) fn hear(&mut self, hub: &Hub, work: &mut Work) -> bool {
+        let Some(ear) = &self.ear else { return false };
+        let heard = ear.hear(&mut work.chunk);
+        match heard {
             Heard::Ready => self.is_ready(work),
-            Heard::Nothing => {}
+            Heard::Other | Heard::Nothing => {}
             Heard::End => {
                 self.close_ear(hub);
                 self.start.iter_mut().for_each(Start::close);
             }
         }
+        matches!(heard, Heard::Ready | Heard::Other)
+    }
+
+    /// It has ended: its last word may be that it is ready. Others may go on saying something, and are not listened to for ever.
+    pub(super) fn hear_the_last(&mut self, hub: &Hub, work: &mut Work) {
+        // Ends when nothing is left, or when it is ready.
+        for _ in 0..LAST_WORDS {
+            if self.start.is_none() || !self.hear(hub, work) {
+                break;
+            }
+        }
+        self.close_ear(hub);
+        self.fail_to_start(work, StartFailure::Ended);
     }
 
     pub(super) fn close_ear(&mut self, hub: &Hub) {
