@@ -105,7 +105,9 @@ fn a_copy_of_a_registry_is_no_leave_to_touch_the_children_of_its_owner() {
     let mut cmd = guard.command(fixture!("recorded"));
     let mut owner =
         cmd.arg(dir.at("r")).arg(board.path()).args(["wait", "daemon"]).spawn().expect("a supervisor");
+    // The tree is ready before all of it is there.
     board.wait_for("ready");
+    board.wait_for("daemon");
     let all = guard.left();
     for (name, files) in [
         ("all", &["lock", "installation", "record"][..]),
