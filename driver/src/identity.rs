@@ -28,10 +28,10 @@ pub use pidward_core::identity::{Field, Verdict, Why};
 use crate::{
     carriers::{Kin, Looks, Sure},
     members::{self, survivor},
-    names::{ChildKind, ServiceName},
+    names::{ChildKind, ServiceName, api_server_service},
     report::{Stopped, Survivor},
     spawner::Ground,
-    stamp::{api_server_service, is_stamped},
+    stamp::is_stamped,
     stop::{Climbs, Tree},
 };
 

@@ -61,7 +61,6 @@ mod say;
 pub mod spawner;
 #[cfg_attr(not(pidward_linux), path = "other/stamp.rs")]
 mod stamp;
-#[cfg_attr(not(pidward_linux), path = "other/stdio.rs")]
 mod stdio;
 #[cfg(pidward_linux)]
 mod stop;
@@ -78,9 +77,9 @@ pub use markers::{MarkerNames, MarkerNamesError};
 #[cfg(feature = "json")]
 pub use message::{AgentMsg, ControlMsg, MessageError, SpawnPayload, UnknownMsg};
 pub use names::{
-    AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, CHANNEL_ENV, ChildKind,
-    DEPTH_ENV, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName,
-    ServiceNameError, TASK_NAME_ENV, TREE_ENV,
+    AGENT_NAME_ENV, API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, ApiServerStamp, CHANNEL_ENV,
+    ChildKind, DEPTH_ENV, MCP_SERVICE_ID_ENV, NONCE_ENV, SUBAGENT_ENV, SUBPROCESS_MARKER_ENV, ServiceName,
+    ServiceNameError, TASK_NAME_ENV, TREE_ENV, api_server_service,
 };
 pub use pidward_core::{Errno, Signal, ladder::Rung};
 pub use probe::{
@@ -90,7 +89,7 @@ pub use probe::{
 pub use registry::{Registry, RegistryError};
 pub use report::{Cause, StopReport, Stopped, Survivor};
 pub use spawner::{OnLastDrop, Spawner, SpawnerBuilder};
-pub use stamp::{ApiServerStamp, api_server_service, stamp_api_server};
+pub use stamp::stamp_api_server;
 pub use stdio::{ChildStderr, ChildStdin, ChildStdout, Stdio};
 #[cfg(all(feature = "json", pidward_linux))]
 pub use subagent::{Subagent, spawn};

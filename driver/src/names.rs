@@ -52,6 +52,21 @@ pub enum ChildKind {
 /// The value of [`API_SERVER_ENV`] in an API server.
 pub const API_SERVER_SERVICE: &str = "api";
 
+/// What [`stamp_api_server`](crate::stamp_api_server) came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it says whether others can know this process"]
+pub enum ApiServerStamp {
+    /// The kernel shows the stamp. On Linux only.
+    Stamped,
+    /// The kernel does not show this process its own environ: nobody could tell whether a stamp is there, and none was set.
+    Unverifiable,
+}
+
+/// The one service name that an API server has.
+pub fn api_server_service() -> ServiceName {
+    ServiceName(API_SERVER_SERVICE.to_owned())
+}
+
 impl ChildKind {
     /// Whether an environ, as the kernel shows it, is that of a child of this kind and name. Kinds do not stand in for each other:
     /// an agent's markers never prove an MCP server. The general marker is needed too, except for an API server.
@@ -93,10 +108,6 @@ impl ServiceName {
             Ok(_) => Ok(ServiceName(text)),
             Err(rule) => Err(ServiceNameError(rule)),
         }
-    }
-
-    pub(crate) fn of_api_server() -> ServiceName {
-        ServiceName(API_SERVER_SERVICE.to_owned())
     }
 
     /// The base name of a program; each byte that breaks the rule becomes `-`.

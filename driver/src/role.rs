@@ -22,6 +22,7 @@ use std::{
 use pidward_core::{Errno, inherited, marker::Names};
 use rustix::{
     fs::{self, Mode, OFlags, PROC_SUPER_MAGIC},
+    io::Errno as Raw,
     net::{AddressFamily, SocketType, sockopt},
 };
 
@@ -181,13 +182,8 @@ impl Role {
     }
 
     fn by(names: &Names<'_>) -> Option<Role> {
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let name = ServiceName::try_new(env::var(names.role).ok()?).ok()?;
-        let number = env::var(names.channel).ok()?;
-        let number = number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok())??;
-        let channel = inherited::copy(number).ok().filter(|fd| is_channel(fd.as_fd()))?;
-        inherited::close_on_exec(number).ok()?;
+        let channel = take_channel(&env::var_os(names.channel)?).ok()?;
         let depth = env::var_os(DEPTH_ENV).as_deref().and_then(Depth::read).map_or(1, |depth| depth.at);
         Some(Role { name, depth, channel })
     }
@@ -221,9 +217,21 @@ impl fmt::Debug for Role {
     }
 }
 
-/// Whether it is one side of a pair of stream sockets.
-fn is_channel(fd: BorrowedFd<'_>) -> bool {
-    sockopt::socket_domain(fd) == Ok(AddressFamily::UNIX)
-        && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
-        && rustix::net::getpeername(fd).is_ok()
+/// The channel of the number that a variable holds, close-on-exec from then on. It is one only if it came through exec, is 3 or more, and
+/// is one side of a pair of stream sockets.
+pub(crate) fn take_channel(number: &OsStr) -> Result<OwnedFd, Errno> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let digits = number.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    let number: Option<u32> = digits.and_then(|digits| digits.parse().ok());
+    let number = number.filter(|number| *number > 2).ok_or(Errno::EBADF)?;
+    let fd = inherited::copy(number)?;
+    let is_stream = sockopt::socket_domain(&fd)? == AddressFamily::UNIX
+        && sockopt::socket_type(&fd)? == SocketType::STREAM;
+    if !is_stream {
+        return Err(Raw::PROTOTYPE.into());
+    }
+    rustix::net::getpeername(&fd)?;
+    inherited::close_on_exec(number)?;
+    Ok(fd)
 }

@@ -25,25 +25,10 @@ use pidward_core::{
 
 use crate::{
     error::{SpawnError, SpawnErrorKind},
-    names::{API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, ServiceName},
+    names::{API_SERVER_ENV, API_SERVER_SERVICE, API_SERVER_STAMP_ENV, ApiServerStamp},
     prepare::{Strings, tables},
     spawner::live,
 };
-
-/// What [`stamp_api_server`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it says whether others can know this process"]
-pub enum ApiServerStamp {
-    /// The kernel shows the stamp.
-    Stamped,
-    /// The kernel does not show this process its own environ: nobody could tell whether a stamp is there, and none was set.
-    Unverifiable,
-}
-
-/// The one service name that an API server has.
-pub fn api_server_service() -> ServiceName {
-    ServiceName::of_api_server()
-}
 
 /// Marks this process as the API server, by exec in place if it is not: the call then does not return, and `main` begins anew.
 ///

@@ -1,17 +1,29 @@
 //! Standard input, output and error of a child, and our ends of its pipes.
-//!
-//! A write to a pipe that nobody reads any more is the error `EPIPE`, also in a program that does not ignore SIGPIPE. Children
-//! start with SIGPIPE at its default.
 
+#[cfg(not(windows))]
+use std::os::fd::OwnedFd as Owned;
+#[cfg(windows)]
+use std::os::windows::io::OwnedHandle as Owned;
 use std::{
     fs::File,
-    io::{self, IoSlice, IoSliceMut, PipeReader, PipeWriter, Read, Write},
-    os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd},
-    process,
+    io::{self, PipeReader, PipeWriter},
     sync::Arc,
 };
 
-use pidward_core::signal;
+macro_rules! stdio_from {
+    ($($owner:ty),*) => {$(
+        impl From<$owner> for Stdio {
+            fn from(owner: $owner) -> Stdio {
+                Stdio::from($crate::stdio::Owned::from(owner))
+            }
+        }
+    )*};
+}
+
+#[cfg_attr(not(pidward_linux), path = "other/ends.rs")]
+mod ends;
+
+pub use ends::{ChildStderr, ChildStdin, ChildStdout};
 
 /// What one of the standard descriptors of a child is.
 ///
@@ -25,18 +37,19 @@ pub(crate) enum Kind {
     Inherit,
     Null,
     Piped,
-    Fd(Arc<OwnedFd>),
+    /// A descriptor; a handle on Windows.
+    Fd(Arc<Owned>),
     Stdout,
     Stderr,
 }
 
 impl Stdio {
-    /// The descriptor of this process; `/dev/null` where it is closed or close-on-exec here.
+    /// The descriptor of this process; on Linux `/dev/null` where it is closed or close-on-exec here.
     pub const fn inherit() -> Stdio {
         Stdio(Kind::Inherit)
     }
 
-    /// `/dev/null`.
+    /// `/dev/null`, on Windows `NUL`.
     pub const fn null() -> Stdio {
         Stdio(Kind::Null)
     }
@@ -47,9 +60,9 @@ impl Stdio {
     }
 }
 
-impl From<OwnedFd> for Stdio {
-    fn from(fd: OwnedFd) -> Stdio {
-        Stdio(Kind::Fd(Arc::new(fd)))
+impl From<Owned> for Stdio {
+    fn from(owned: Owned) -> Stdio {
+        Stdio(Kind::Fd(Arc::new(owned)))
     }
 }
 
@@ -67,106 +80,4 @@ impl From<io::Stderr> for Stdio {
     }
 }
 
-macro_rules! stdio_from {
-    ($($owner:ty),*) => {$(
-        impl From<$owner> for Stdio {
-            fn from(owner: $owner) -> Stdio {
-                Stdio::from(OwnedFd::from(owner))
-            }
-        }
-    )*};
-}
-
 stdio_from!(File, PipeReader, PipeWriter, ChildStdin, ChildStdout, ChildStderr);
-stdio_from!(process::ChildStdin, process::ChildStdout, process::ChildStderr);
-
-macro_rules! pipe_end {
-    ($(#[doc = $doc:literal])* $name:ident) => {
-        $(#[doc = $doc])*
-        #[derive(Debug)]
-        pub struct $name(File);
-
-        impl From<OwnedFd> for $name {
-            fn from(fd: OwnedFd) -> $name {
-                $name(File::from(fd))
-            }
-        }
-
-        impl From<$name> for OwnedFd {
-            fn from(end: $name) -> OwnedFd {
-                OwnedFd::from(end.0)
-            }
-        }
-
-        impl AsFd for $name {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.0.as_fd()
-            }
-        }
-
-        impl AsRawFd for $name {
-            fn as_raw_fd(&self) -> RawFd {
-                self.0.as_raw_fd()
-            }
-        }
-
-        impl IntoRawFd for $name {
-            fn into_raw_fd(self) -> RawFd {
-                self.0.into_raw_fd()
-            }
-        }
-    };
-}
-
-pipe_end! {
-    /// The end to write to of a child's standard input. Dropping it closes it, which is how most programs learn
-    /// that there is no more.
-    ChildStdin
-}
-pipe_end! {
-    /// The end to read from of a child's standard output.
-    ChildStdout
-}
-pipe_end! {
-    /// The end to read from of a child's standard error.
-    ChildStderr
-}
-
-macro_rules! read {
-    ($($name:ty),*) => {$(
-        impl Read for $name {
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                (&self.0).read(buf)
-            }
-
-            fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-                (&self.0).read_vectored(bufs)
-            }
-
-            fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
-                (&self.0).read_to_end(buf)
-            }
-        }
-    )*};
-}
-
-macro_rules! write {
-    ($($name:ty),*) => {$(
-        impl Write for $name {
-            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-                signal::without_pipe_signal(|| (&self.0).write(buf))
-            }
-
-            fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-                signal::without_pipe_signal(|| (&self.0).write_vectored(bufs))
-            }
-
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-    )*};
-}
-
-read!(ChildStdout, &ChildStdout, ChildStderr, &ChildStderr);
-write!(ChildStdin, &ChildStdin);

@@ -10,8 +10,6 @@ use std::{
     thread,
 };
 
-use pidward_core::{Signal, ladder::Rung};
-
 use crate::{
     channel::{Events, Liveness, Node, Ready, SendError, Transport},
     child::Child,
@@ -20,7 +18,7 @@ use crate::{
     message::{AgentMsg, ControlMsg, SpawnPayload},
     reaper::NodeId,
     say::say,
-    spawner::{Entry, Shared, Spawner, end_tree},
+    spawner::{Entry, Shared, Spawner, end_carriers, end_members},
 };
 
 /// An agent, owned by its supervisor. What it says comes through the [`Events`] that it was spawned with, under
@@ -138,16 +136,11 @@ impl Subagent {
         if self.reaped.load(Ordering::Acquire) || !self.shared.is_ours() {
             return;
         }
-        self.entry.note_rung(Rung::Kill);
-        if let Err(e) = self.entry.signal_tree(Signal::KILL) {
-            say!(debug, "SIGKILL to the group of process {}: {e:?}", self.entry.pid());
-        }
-        self.entry.signal_leaf(Signal::KILL);
+        end_members(&self.entry);
         if self.entry.about.leaf.is_none() && !self.searched.swap(true, Ordering::AcqRel) {
-            // What a process carries is in its memory, and to read that may take as long as the process likes.
             let entry = Arc::clone(&self.entry);
             let search =
-                thread::Builder::new().name("pidward-stop".to_owned()).spawn(move || end_tree(&entry));
+                thread::Builder::new().name("pidward-stop".to_owned()).spawn(move || end_carriers(&entry));
             if let Err(e) = search {
                 say!(warn, "whoever has left the group of process {} may live on: {e}", self.entry.pid());
             }

@@ -43,20 +43,13 @@
 //! - The number of the channel stays open until the end of the process, close-on-exec; what is sent ends with the [`Agent`].
 
 use std::{
-    env,
-    ffi::OsStr,
-    fmt,
+    env, fmt,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use pidward_core::{Errno, frame::DEFAULT_CAP, inherited};
-use rustix::{
-    fd::OwnedFd,
-    io::Errno as Raw,
-    net::{AddressFamily, SocketType, sockopt},
-};
+use pidward_core::{Errno, frame::DEFAULT_CAP};
 
 mod error;
 mod listen;
@@ -70,6 +63,7 @@ use crate::{
     channel::Reader,
     markers::MarkerNames,
     message::{AgentMsg, Map, SpawnPayload, UnknownMsg, Value},
+    role::take_channel,
     spawner::lock,
 };
 
@@ -143,7 +137,7 @@ pub fn connect_with(settings: &AgentSettings) -> Result<Agent, AgentError> {
     let (Some(_), Some(number)) = (env::var_os(names.role), env::var_os(names.channel)) else {
         return Err(AgentError::NotAnAgent);
     };
-    let fd = channel(&number).map_err(AgentError::BadChannel)?;
+    let fd = take_channel(&number).map_err(AgentError::BadChannel)?;
     let mut reader = Reader::new(false, settings.frame);
     let (payload, rest) = listen::payload(&fd, &mut reader, settings.payload_wait)?;
     let shared = Arc::new(Shared::new(Wire::new(fd, settings.frame)));
@@ -159,20 +153,6 @@ fn start(name: &str, main: impl FnOnce() + Send + 'static) -> Result<(), AgentEr
     let started = thread::Builder::new().name(name.to_owned()).spawn(main);
     let errno = |e: std::io::Error| e.raw_os_error().and_then(Errno::from_raw).unwrap_or(Errno::ENOMEM);
     started.map(drop).map_err(|e| AgentError::Resources(errno(e)))
-}
-
-/// Takes the channel, if the number is one that came through exec.
-fn channel(number: &OsStr) -> Result<OwnedFd, Errno> {
-    let number = number.to_str().and_then(|text| text.parse().ok()).filter(|number| *number > 2);
-    let number: u32 = number.ok_or(Errno::EBADF)?;
-    let fd = inherited::copy(number)?;
-    let is_stream = sockopt::socket_domain(&fd)? == AddressFamily::UNIX
-        && sockopt::socket_type(&fd)? == SocketType::STREAM;
-    if !is_stream {
-        return Err(Raw::PROTOTYPE.into());
-    }
-    inherited::close_on_exec(number)?;
-    Ok(fd)
 }
 
 impl Agent {

@@ -9,6 +9,17 @@ use std::{
     time::Duration,
 };
 
+/// Makes methods that set one thing.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($arg:ident: $type:ty) => $($place:ident).+ = $value:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&mut self, $arg: $type) -> &mut Command {
+            self.$($place).+ = $value;
+            self
+        }
+    )*};
+}
+
 #[cfg_attr(not(pidward_linux), path = "../other/settings.rs")]
 mod settings;
 #[cfg(test)]
@@ -21,7 +32,9 @@ pub(crate) use settings::GroupChoice;
 #[cfg(pidward_linux)]
 pub use settings::Resource;
 pub(crate) use settings::Settings;
-pub use unix::{arm_parent_death_signal, mark_child, place_in_own_process_group};
+pub use unix::place_in_own_process_group;
+
+use pidward_core::Signal;
 
 #[cfg(pidward_linux)]
 use crate::{channel, role};
@@ -275,10 +288,37 @@ impl Command {
     pub fn get_current_dir(&self) -> Option<&Path> {
         self.cwd.as_deref()
     }
+
+    setters! {
+        /// What kind of child it is. With a [`service`](Self::service) name it gets the markers of that kind.
+        kind(kind: ChildKind) => kind = Some(kind);
+
+        /// The name by which the child can be recognised; with it come its markers, which no change to the
+        /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
+        service(service: &ServiceName) => service = Some(service.clone());
+    }
+
+    /// argv\[0\], where it is not to be the program.
+    #[cfg(unix)]
+    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
+        self.arg0 = Some(arg.as_ref().to_owned());
+        self
+    }
 }
 
 fn in_tree(key: &OsStr) -> bool {
     key.as_encoded_bytes().starts_with(TREE_PREFIX.as_bytes())
+}
+
+/// Gives the child kind and name, and so its markers.
+pub fn mark_child(cmd: &mut Command, kind: ChildKind, service: &ServiceName) {
+    cmd.kind(kind).service(service);
+}
+
+/// SIGTERM for the child when its supervisor ends. This is the default; the call undoes a
+/// [`death_signal(None)`](Command::death_signal), which says what other systems make of it.
+pub fn arm_parent_death_signal(cmd: &mut Command) {
+    cmd.death_signal(Some(Signal::TERM));
 }
 
 /// Takes over program, arguments, changes to the environment and working directory.

@@ -1,7 +1,6 @@
 //! The rest of a child: ids, group and session, signals, limits, descriptors, and exec in place.
 
 use std::{
-    ffi::OsStr,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
     process,
@@ -19,46 +18,24 @@ use rustix::process::{WaitId, WaitIdOptions};
 use super::{Command, GroupChoice, Resource};
 use crate::{
     error::{SpawnError, SpawnErrorKind},
-    names::{ChildKind, ServiceName},
     prepare::{DefaultStdio, Prepared},
 };
 
-/// Makes methods that set one thing.
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident($arg:ident: $type:ty) => $($place:ident).+ = $value:expr;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(&mut self, $arg: $type) -> &mut Command {
-            self.$($place).+ = $value;
-            self
-        }
-    )*};
-}
-
 impl Command {
-    /// The user (real, effective and saved). As with std, a child of root that changes user without
-    /// [`groups`](Self::groups) has no supplementary group.
-    ///
-    /// Any change of credentials makes the spawn a plain fork, whose cost grows with our memory.
-    pub fn uid(&mut self, id: u32) -> &mut Command {
-        self.settings.uid = Some(id);
-        self
-    }
+    setters! {
+        /// The user (real, effective and saved). As with std, a child of root that changes user without
+        /// [`groups`](Self::groups) has no supplementary group.
+        ///
+        /// Any change of credentials makes the spawn a plain fork, whose cost grows with our memory.
+        uid(id: u32) => settings.uid = Some(id);
 
-    /// The group id (real, effective and saved).
-    pub fn gid(&mut self, id: u32) -> &mut Command {
-        self.settings.gid = Some(id);
-        self
+        /// The group id (real, effective and saved).
+        gid(id: u32) => settings.gid = Some(id);
     }
 
     /// The supplementary groups, the whole list.
     pub fn groups(&mut self, groups: &[u32]) -> &mut Command {
         self.settings.groups = Some(groups.to_vec());
-        self
-    }
-
-    /// argv\[0\], where it is not to be the program.
-    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
-        self.arg0 = Some(arg.as_ref().to_owned());
         self
     }
 
@@ -94,17 +71,7 @@ impl Command {
         self
     }
 
-    /// What kind of child it is. With a [`service`](Self::service) name it gets the markers of that kind.
-    pub fn kind(&mut self, kind: ChildKind) -> &mut Command {
-        self.kind = Some(kind);
-        self
-    }
-
     setters! {
-        /// The name by which the child can be recognised; with it come its markers, which no change to the
-        /// environment takes away. The kind is [`ChildKind::Task`] if none is given.
-        service(service: &ServiceName) => service = Some(service.clone());
-
         /// How many bytes of memory the child and all that it starts may use together. Past that the out-of-memory killer takes one of them.
         ///
         /// This and the next two need a leaf ([`SpawnerBuilder::cgroup`](crate::SpawnerBuilder::cgroup)) and the controller enabled
@@ -202,17 +169,6 @@ impl Command {
         let error = prepared.with_plan(spawn::replace);
         SpawnError::from_core(error, &prepared).into()
     }
-}
-
-/// Gives the child kind and name, and so its markers.
-pub fn mark_child(cmd: &mut Command, kind: ChildKind, service: &ServiceName) {
-    cmd.kind(kind).service(service);
-}
-
-/// SIGTERM for the child when its supervisor ends. This is the default; the call undoes a
-/// [`death_signal(None)`](Command::death_signal).
-pub fn arm_parent_death_signal(cmd: &mut Command) {
-    cmd.death_signal(Some(Signal::TERM));
 }
 
 /// The same place for a child of std: a process group of its own.

@@ -1,9 +1,11 @@
-//! The kinds of spawn errors.
+//! The kinds of spawn errors, and what each is to std.
 
-use std::io;
+use std::{error, io};
 
 #[cfg(pidward_linux)]
 use pidward_core::{Errno, spawn::Step};
+
+use super::SpawnError;
 
 /// What a spawn error comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +125,15 @@ impl SpawnErrorKind {
             SpawnErrorKind::Ended => io::ErrorKind::Other,
             _ => raw.map_or(io::ErrorKind::Other, |raw| io::Error::from_raw_os_error(raw).kind()),
         }
+    }
+}
+
+impl error::Error for SpawnError {}
+
+impl From<SpawnError> for io::Error {
+    fn from(error: SpawnError) -> io::Error {
+        let kind = error.kind().to_io(error.raw_os_error());
+        io::Error::new(kind, error)
     }
 }
 

@@ -4,7 +4,6 @@
 //! environment, so it can be logged.
 
 use std::{
-    error,
     ffi::{OsStr, OsString},
     fmt, io,
     path::{Path, PathBuf},
@@ -259,14 +258,5 @@ impl fmt::Debug for SpawnError {
             .field("path", path)
             .field("limit", limit)
             .finish()
-    }
-}
-
-impl error::Error for SpawnError {}
-
-impl From<SpawnError> for io::Error {
-    fn from(error: SpawnError) -> io::Error {
-        let kind = error.kind().to_io(error.raw_os_error());
-        io::Error::new(kind, error)
     }
 }

@@ -1,7 +1,6 @@
 //! Why there is no child, in one line: program, step, and what the system said. Never an argument or a value of the environment.
 
 use std::{
-    error,
     ffi::{OsStr, OsString},
     fmt, io,
     path::Path,
@@ -125,14 +124,5 @@ impl fmt::Debug for SpawnError {
             .field("program", program)
             .field("cause", cause)
             .finish()
-    }
-}
-
-impl error::Error for SpawnError {}
-
-impl From<SpawnError> for io::Error {
-    fn from(error: SpawnError) -> io::Error {
-        let kind = error.kind().to_io(error.raw_os_error());
-        io::Error::new(kind, error)
     }
 }

@@ -1,13 +1,12 @@
-//! The rest of a child: group, ids, names; and what other systems lack, which makes the spawn fail.
+//! The rest of a child: group, ids; and what other systems lack, which makes the spawn fail.
 
 #[cfg(unix)]
-use std::{ffi::OsStr, os::fd::OwnedFd};
+use std::os::fd::OwnedFd;
 use std::{process, time::Duration};
 
 use pidward_core::Signal;
 
 use super::Command;
-use crate::names::{ChildKind, ServiceName};
 
 /// Makes methods of which this system has nothing: where they ask for something the spawn fails with
 /// [`SpawnErrorKind::Unsupported`](crate::SpawnErrorKind::Unsupported), and no child exists.
@@ -68,62 +67,25 @@ impl Command {
         self
     }
 
-    /// What kind of child it is. With a [`service`](Self::service) name it gets the markers of that kind.
-    pub fn kind(&mut self, kind: ChildKind) -> &mut Command {
-        self.kind = Some(kind);
-        self
-    }
-
-    /// The name by which the child can call itself; with it come its markers, which no change to the environment takes away. The kind is
-    /// [`ChildKind::Task`] if none is given.
-    pub fn service(&mut self, service: &ServiceName) -> &mut Command {
-        self.service = Some(service.clone());
-        self
-    }
-
-    /// Whether dropping the `Child` ends the child.
-    pub fn kill_on_drop(&mut self, kill: bool) -> &mut Command {
-        self.kill_on_drop = kill;
-        self
-    }
-
-    /// How long a stop waits after it has closed the child's standard input, beside the grace.
-    pub fn ask_grace(&mut self, grace: Duration) -> &mut Command {
-        self.ask = Some(grace);
-        self
-    }
-
-    /// Whether the child lives on when the supervisor ends without a word: on this system it always does.
-    pub fn survives_supervisor(&mut self, survives: bool) -> &mut Command {
-        self.survives = survives;
-        self
-    }
-
-    /// How long this spawn may take. On this system nothing holds it to that.
-    pub fn deadline(&mut self, deadline: Duration) -> &mut Command {
-        self.deadline = Some(deadline);
-        self
+    setters! {
+        /// Whether dropping the `Child` ends the child.
+        kill_on_drop(kill: bool) => kill_on_drop = kill;
+        /// How long a stop waits after it has closed the child's standard input, beside the grace.
+        ask_grace(grace: Duration) => ask = Some(grace);
+        /// Whether the child lives on when the supervisor ends without a word: on this system it always does.
+        survives_supervisor(survives: bool) => survives = survives;
+        /// How long this spawn may take. On this system nothing holds it to that.
+        deadline(deadline: Duration) => deadline = Some(deadline);
     }
 }
 
 #[cfg(unix)]
 impl Command {
-    /// The user, as std has it.
-    pub fn uid(&mut self, id: u32) -> &mut Command {
-        self.settings.uid = Some(id);
-        self
-    }
-
-    /// The group id, as std has it.
-    pub fn gid(&mut self, id: u32) -> &mut Command {
-        self.settings.gid = Some(id);
-        self
-    }
-
-    /// argv\[0\], where it is not to be the program.
-    pub fn arg0<S: AsRef<OsStr>>(&mut self, arg: S) -> &mut Command {
-        self.arg0 = Some(arg.as_ref().to_owned());
-        self
+    setters! {
+        /// The user, as std has it.
+        uid(id: u32) => settings.uid = Some(id);
+        /// The group id, as std has it.
+        gid(id: u32) => settings.gid = Some(id);
     }
 
     /// The process group: 0 is one of the child's own (the default), other numbers an existing one of our session.
@@ -148,16 +110,6 @@ impl Command {
         self.settings.lacking.get_or_insert("a descriptor cannot be passed on at a number on this system");
         self
     }
-}
-
-/// Gives the child kind and name, and so its markers.
-pub fn mark_child(cmd: &mut Command, kind: ChildKind, service: &ServiceName) {
-    cmd.kind(kind).service(service);
-}
-
-/// SIGTERM for the child when its supervisor ends: not on this system, see [`Command::death_signal`].
-pub fn arm_parent_death_signal(cmd: &mut Command) {
-    cmd.death_signal(Some(Signal::TERM));
 }
 
 /// The same place for a child of std: a process group of its own.

@@ -2,22 +2,7 @@
 
 use std::io;
 
-use crate::names::ServiceName;
-
-/// What [`stamp_api_server`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it says whether others can know this process"]
-pub enum ApiServerStamp {
-    /// The kernel shows the stamp. Never on this system.
-    Stamped,
-    /// The kernel does not show this process its own environ: nobody could tell whether a stamp is there, and none was set.
-    Unverifiable,
-}
-
-/// The one service name that an API server has.
-pub fn api_server_service() -> ServiceName {
-    ServiceName::of_api_server()
-}
+use crate::names::ApiServerStamp;
 
 /// Marks this process as the API server: not on this system. There is no exec, and nothing changes.
 ///

@@ -63,7 +63,7 @@ pub(crate) use self::{
     ground::{About, Ground},
     queue::lock,
     shared::Shared,
-    thread_main::end_tree,
+    thread_main::{end_carriers, end_members, end_tree},
 };
 pub use builder::{OnLastDrop, SpawnerBuilder};
 

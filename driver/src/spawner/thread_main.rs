@@ -154,14 +154,24 @@ impl Drop for SpawnerThread {
 
 /// SIGKILL to everybody who can be reached through the child, without waiting.
 pub(crate) fn end_tree(entry: &Entry) {
+    end_members(entry);
+    end_carriers(entry);
+}
+
+/// SIGKILL to its group and its leaf. Waits for nobody.
+pub(crate) fn end_members(entry: &Entry) {
     entry.note_rung(Rung::Kill);
     if let Err(e) = entry.signal_tree(Signal::KILL) {
-        say!(debug, "SIGKILL to the tree of process {}: {e:?}", entry.pid());
+        say!(debug, "SIGKILL to the group of process {}: {e:?}", entry.pid());
     }
+    entry.signal_leaf(Signal::KILL);
+}
+
+/// SIGKILL to those that carry its nonce. What a process carries is in its memory, and to read that may take as long as the process likes.
+pub(crate) fn end_carriers(entry: &Entry) {
     if let Some(kin) = entry.kin() {
         Looks::new().signal(kin, Signal::KILL);
     }
-    entry.signal_leaf(Signal::KILL);
 }
 
 thread_local! {
