@@ -58,12 +58,14 @@ mod stamp;
 mod stopper;
 mod thread_main;
 
+#[cfg(feature = "json")]
+pub(crate) use self::thread_main::{end_carriers, end_members};
 pub(crate) use self::{
     entry::{Asks, Ended, Entry, POLL_INTERVAL},
     ground::{About, Ground},
     queue::lock,
     shared::Shared,
-    thread_main::{end_carriers, end_members, end_tree},
+    thread_main::end_tree,
 };
 pub use builder::{OnLastDrop, SpawnerBuilder};
 
