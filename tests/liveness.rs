@@ -165,6 +165,37 @@ fn receiver_that_was_away_holds_nothing_against_the_child() {
 }
 
 #[test]
+fn long_frame_that_came_meanwhile_speaks_for_the_child_before_it_is_read_whole() {
+    let guard = NoLeftovers::new();
+    let (spawner, events) = (spawner(), Events::new().unwrap());
+    let terms = Liveness::new().frames(Duration::from_secs(1)).pongs(PONG);
+    // Its head, and eight megabytes.
+    let script = "exec >&$PIDWARD_CHANNEL; printf '\\0\\200\\0\\0'; head -c 8388608 /dev/zero; exec cat <&$PIDWARD_CHANNEL";
+    let node = events.spawn(&spawner, &with(&guard, script, terms)).unwrap();
+    assert!(events.recv(Some(Duration::ZERO)).is_none());
+    thread::sleep(PONG * 3);
+    assert!(matches!(next(&events).1, Event::Frame(frame) if frame.len() == 8 << 20));
+    node.close();
+    assert_eq!(to_the_end(&events), (vec![], Cause::Itself, None));
+}
+
+#[test]
+fn pongs_that_wait_because_nobody_takes_events_are_not_missed() {
+    let guard = NoLeftovers::new();
+    let spawner = spawner();
+    let events = Events::new().unwrap().on_thread().unwrap();
+    // More frames without a payload than are taken in for a receiver that takes none.
+    let script = format!("head -c 1200000 /dev/zero >&$PIDWARD_CHANNEL; {ECHO}");
+    let node = events.spawn(&spawner, &with(&guard, &script, pinged().frames(PONG))).unwrap();
+    thread::sleep(PONG * 4);
+    for _ in 0..300_000 {
+        assert_eq!(word(&next(&events).1), "frame ");
+    }
+    node.close();
+    assert_eq!(to_the_end(&events), (vec![], Cause::Itself, None));
+}
+
+#[test]
 fn child_that_only_talks_is_healthy_without_pings() {
     let guard = NoLeftovers::new();
     let (spawner, events) = (spawner(), Events::new().unwrap());
